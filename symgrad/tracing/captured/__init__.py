@@ -1,8 +1,8 @@
-"""The captured program, as users hold it.
+"""The captured program, a public class.
 
-Comes in: what `symgrad.tracing.lift.lifter` made of a run; seeds and changes as a tensor, an array, nested lists, or
-nothing. Goes out: derivatives of any kind, by the derived equations; where a black box stands on the way its local
-product is torch's, and the program says so.
+Comes in: a run lifted by `symgrad.tracing.lift.lifter`; seeds and tangents as a tensor, an array, nested lists, or
+None. Goes out: derivatives of all kinds, by the derived equations; an opaque call's local product is torch's, and the
+program reports it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def seed_array(seed: Any, output: Array, name: str) -> Array:
-    """A seed as an array of the output's shape."""
+    """Return a seed as an array of the output's shape; raise `ShapeError` for any other shape."""
     shape = output.shape
     if seed is None and output.size != 1:
         raise ShapeError(
@@ -62,7 +62,7 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
 
 
 def to_numbers(value: Any) -> Array:
-    """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
+    """Return the values of a tensor, an array or nested lists as an array; integers stay exact."""
     try:
         array = as_numbers(value) if hasattr(value, "detach") else np.asarray(value)
         array = arguments.split_pairs(array) if np.iscomplexobj(array) else array
@@ -73,35 +73,34 @@ def to_numbers(value: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Capture(RecordedProgram, Listed):
-    """What a PyTorch function did, once: this run's path, this run's random numbers.
+    """One run of a PyTorch function, with the path and the random numbers of this run.
 
-    ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
-    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
-    at which pullbacks took torch's own numbers, because there is no derivative at this point, each with the reason;
-    ``complexes`` the tensors that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
-    last axis.
+    ``inputs`` are the tensors to differentiate with respect to, ``data`` the other inputs; ``outputs`` the results, in
+    order; ``operations`` the steps; ``black_boxes`` the steps that were not derived; ``conventions`` the steps without
+    a derivative at this point, where pullbacks take torch's values, each with the reason; ``complexes`` the tensors
+    that are complex in torch: here, also in seeds and gradients, they are pairs (re, im) on a last axis.
     """
 
     @classmethod
     def of(cls, lifted: LiftedProgram, wanted: Iterable[str], title: str = "", file: str = "") -> Capture:
-        """What was lifted, with the tensors that a gradient goes to, by their names there."""
+        """Create a capture from a lifted program and the names of the tensors to differentiate with respect to."""
         parts = (lifted.arrays, lifted.boxes, lifted.labels, tuple(wanted), lifted.lines, lifted.spellings)
         return cls(lifted.program, lifted.outputs, *parts, title, lifted.origins, lifted.complexes, file)
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The steps in symgrad's language, in order; broadcasting goes without saying."""
+        """The steps in symgrad's language, in order; broadcasts are implicit."""
         lines = StepWriter(self)
         return tuple(lines.text(step) for step in self.told)
 
     @cached_property
     def _ways_back(self) -> SweepCache:
-        """The sweeps back that were asked for, prepared."""
+        """The prepared backward sweeps on NumPy."""
         return SweepCache(self._sweep)
 
     @cached_property
     def _on_torch(self) -> OnTorch:
-        """Those on tensors."""
+        """The prepared backward sweeps on torch's tensors."""
         from symgrad.tracing.captured.on_torch import (
             OnTorch,  # only here: nobody else of this file's readers needs torch
         )
@@ -109,27 +108,27 @@ class Capture(RecordedProgram, Listed):
         return OnTorch(self._sweep, self._ways_back.held)
 
     def ready(self) -> None:
-        """Have what a pullback on tensors asks for: torch.compile looks into no property that is asked for first."""
+        """Compute cached properties of a pullback on tensors, since torch.compile does not trace their first use."""
         _ = self._on_torch, self.ends, self.values
 
     def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> CallwisePull:
-        """The sweep from some ends by some inputs."""
+        """Return the sweep from ``ends`` to the inputs ``wanted``."""
         return CallwisePull(self.recording, self.values, wanted, self.boxes, ends=ends, origins=self.origins)
 
     @cached_property
     def _on_jax(self) -> OnJax:
-        """Those on jax's arrays."""
+        """The prepared backward sweeps on jax's arrays."""
         from symgrad.tracing.captured.on_jax import OnJax
 
         return OnJax(self._sweep, self._ways_back.held)
 
     def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
-        """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
+        """Return vᵀJ for every input, which is what ``backward(seed)`` would add to its ``.grad``.
 
-        ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
-        it is a sequence with one seed for each, None for none. With ``backend="torch"`` or ``"jax"`` seeds are tensors
-        or arrays of finite numbers there and so are the gradients, in the seed's type, on its device, differentiable
-        by it; raises `UnsupportedError` where a step has no plan there.
+        ``seed`` has the shape of the output; its default is 1 for an output of one entry. For several outputs it is a
+        sequence with one seed, or None, for each. With ``backend="torch"`` or ``"jax"`` seeds and gradients are finite
+        tensors or arrays of that library, in the seed's dtype and on its device, and gradients are differentiable with
+        respect to the seed. Raises `UnsupportedError` if a step has no plan for the backend.
         """
         chosen = self._names(wrt)
         if arguments.require_text(backend, "backend") not in ("numpy", "torch", "jax"):
@@ -143,20 +142,20 @@ class Capture(RecordedProgram, Listed):
         return {self.labels[name]: found[name] for name in chosen}
 
     def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
-        """The lines that a person would write for ``backward(seed)``, each proven, with their numbers.
+        """Return ``backward(seed)`` as short lines of code, each proven, with their values.
 
-        One for each tensor that has a name, is read twice or goes through a nonlinearity: ``v_h`` has the shape of
-        ``h``. ``seed`` is as `pullback` takes it; ``.code()`` gives the lines as a function. Raises `ShapeError` for a
-        seed of another shape, `UnknownNameError` for an input that there is not.
+        There is one line for each tensor that has a name, is read twice or enters a nonlinearity: ``v_h`` has the shape
+        of ``h``. ``seed`` is as for `pullback`; ``.code()`` returns the lines as a function. Raises `ShapeError` for a
+        seed of another shape, `UnknownNameError` for an unknown input.
         """
         return self.backward_by(self._seeds(seed), self._names(wrt), seed is None and len(self.ends) == 1)
 
     def lines_for_any_seed(self, wrt: Sequence[str] | None = None) -> Backward:
-        """The lines of `backward` without numbers: the seed has a name, and stands for any."""
+        """Return the lines of `backward` for a symbolic seed, without values."""
         return self._lines(self._names(wrt))
 
     def _lines(self, wanted: Sequence[str], **told: Any) -> Backward:
-        """`backward` by some inputs, from all outputs."""
+        """Return the backward from all outputs with respect to ``wanted``."""
         ends = tuple(dict.fromkeys(self.ends))
         return derive_backward(self.recording, wanted, ends=ends, labels=self.labels, values=self.values, **told)
 
@@ -168,10 +167,10 @@ class Capture(RecordedProgram, Listed):
         reader: Callable[[Backward], Taken] | None = None,
         sweep: Callable[[Sequence[str], Taken], Any] | None = None,
     ) -> Backward:
-        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written.
+        """Return `backward` for seeds and inputs by the recording's names; ``ones``: a scalar's seed 1 is not written.
 
-        What a ``reader`` makes of the lines is given their numbers one by one, by tensor; they are not kept then. They
-        come from a ``sweep`` that is made anyway, where that can be.
+        ``reader`` turns the lines into a callback that receives their values one by one, which are then not kept.
+        They come from ``sweep``, another sweep of the caller's, if possible.
         """
 
         def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
@@ -185,7 +184,7 @@ class Capture(RecordedProgram, Listed):
         return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
-        """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
+        """Draw the program with the norm of each cotangent of ``backward(seed)``."""
         from symgrad.render.program_drawing import CotangentSums
 
         seeds, watched = self._seeds(seed), CotangentSums()
@@ -193,7 +192,7 @@ class Capture(RecordedProgram, Listed):
         return draw_sweep(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
-        """Ju: the change of the outputs for a change of some inputs."""
+        """Return Ju, the change of the outputs for tangents of some inputs."""
         changes = {}
         for name, tangent in arguments.require_values(tangents).items():
             own = self._name(name)
@@ -208,9 +207,9 @@ class Capture(RecordedProgram, Listed):
         return found[0] if len(found) == 1 else tuple(found)
 
     def closed_form(self, name: str, *, output: str | None = None, longest: int | None = None) -> str | None:
-        """The gradient by one input in matrix notation, or None where it has none that is short.
+        """Return the gradient with respect to one input in matrix notation, or None.
 
-        One of more characters than the ``longest`` is not wanted.
+        It is None if there is no short form, or if the form has more than ``longest`` characters.
         """
         most = None if longest is None else arguments.require_count(longest, "longest")
         own, program = self._name(name), self.single(output)
@@ -220,7 +219,7 @@ class Capture(RecordedProgram, Listed):
         return None if text is None or (most is not None and len(text) > most) else text
 
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
-        """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
+        """Return ∂out/∂input: its formula if short, its structure, sparse and dense values."""
         own, program = self._name(name), self.single(output)
         program = self._derived(program, own, "a Jacobian")
         derived = derive_formulas(program, (own,))[own]
@@ -246,9 +245,10 @@ class Capture(RecordedProgram, Listed):
         check: bool = True,
         order: int = 1,
     ) -> Explanation:
-        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands.
+        """Explain ``backward(seed)`` for this program, derived and proven.
 
-        ``order=2`` adds the second derivatives by every pair of inputs.
+        ``order=2`` adds the second derivatives with respect to every pair of inputs. Raises `UnsupportedError` if an
+        opaque call is on the path.
         """
         program, check = self.single(output), arguments.require_flag(check, "check")
         order = arguments.require_order(order)
@@ -277,14 +277,14 @@ class Capture(RecordedProgram, Listed):
         return found if order == 1 else with_hessians(found)
 
     def reaches(self, name: str) -> bool:
-        """Whether the outputs depend on an input at all."""
+        """Whether the outputs depend on an input."""
         return self._name(name) in self.recording.reaching(self.ends)
 
     # Names and seeds ------------------------------------------------------------------------------------
 
     @cached_property
     def _own_names(self) -> Mapping[str, str]:
-        """The names of the recording by what the user calls them, and by themselves: of two the first input's."""
+        """The recording's names of inputs, by the user's names and by themselves; of equal names the first."""
         found: dict[str, str] = {}
         for name in self.wanted:
             found.setdefault(self.labels[name], name)
@@ -292,7 +292,7 @@ class Capture(RecordedProgram, Listed):
         return found
 
     def _name(self, label: str) -> str:
-        """The recording's name for what the user calls ``label``."""
+        """Return the recording's name for the user's ``label``; raise `UnknownNameError` if there is none."""
         own = self._own_names.get(arguments.require_name(label, "an input"))
         if own is not None:
             return own
@@ -303,7 +303,7 @@ class Capture(RecordedProgram, Listed):
         return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
 
     def _seeds(self, seed: Any, make: Callable[[Any, Array, str], Any] = seed_array) -> dict[str, Any]:
-        """One seed for each output, added where one output stands twice."""
+        """Return one seed for each output; the seeds of a repeated output are added."""
         several = len(self.ends) > 1
         parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
         if len(parts) != len(self.ends):
@@ -330,11 +330,11 @@ class Capture(RecordedProgram, Listed):
         raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
 
     def boxed(self, own: str) -> bool:
-        """Whether a black box stands between an input, by its own name here, and the outputs."""
+        """Whether an opaque call is between an input, by its recorded name, and the outputs."""
         return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
 
     def _derived(self, program: Program, wanted: str, what: str) -> Program:
-        """Refuse a black box between an input and the output; the results of others are given."""
+        """Refuse an opaque call between an input and the output; results of other opaque calls become data."""
         on_the_way = program.reached((wanted,)) & program.relevant
         boxes = [box for name, box in self.boxes.items() if name in on_the_way]
         if boxes:

@@ -1,9 +1,9 @@
-"""Capturing one function: run it once on copies of its arguments, and lift what was seen.
+"""Capture of one function: it runs once on copies of its arguments, and the record is lifted.
 
-Comes in: a function or module and its arguments, or as a command line names both: ``package.module:function``, with
-values by name. Goes out: a `Capture` whose inputs are the floating arguments and the parameters that were used, or the
-reason why there is none. What is named by text runs in float64, so that a module made while importing has its
-parameters in it, and what it prints goes to stderr: stdout is for the explanation.
+Comes in: a function or module and its arguments, or their text on a command line: ``package.module:function``, with
+values by name. Goes out: a `Capture` whose inputs are the floating-point arguments and the used parameters, or an
+error. A function named by text is imported and run in float64, so that a module's parameters have that dtype, and its
+output goes to stderr, since stdout is for the explanation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from symgrad.tracing.record.trace import Node, map_nested, tensors_in, upstream_
 
 @contextmanager
 def check_differentiable_arguments() -> Iterator[None]:
-    """Every argument of decimals is differentiated by; where torch has no gradient by one, what would do is said."""
+    """Add a hint to torch's error if it has no gradient with respect to a floating-point argument."""
     try:
         yield
     except RuntimeError as error:
@@ -58,7 +58,7 @@ def capture_function(
     kwargs: dict[str, Any],
     named: Callable[[], Iterable[tuple[str, torch.Tensor]]] = tuple,
 ) -> Capture:
-    """`symgrad.capture`; ``named`` says, when ``fn`` has run, what tensors of its own are called."""
+    """Run and capture ``fn``, as `symgrad.capture`; ``named`` returns names of inner tensors after the run."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
     recorder, asked = Recorder(), frames.user_line()
@@ -119,7 +119,7 @@ def capture_function(
 
 
 def _to_plain_containers(result: Any) -> Any:
-    """A result as nested containers: model outputs and data classes by their fields."""
+    """Return a result as nested containers; model outputs and data classes become dictionaries of their fields."""
     if isinstance(result, (torch.Tensor, tuple, list, dict)):
         return result
     if hasattr(result, "__dict__") and not isinstance(result, type):
@@ -138,8 +138,8 @@ def capture_named(
 ) -> Capture:
     """Import ``target`` and capture it.
 
-    An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate by; the others go in as
-    they are, whole numbers whole: that is how an index or an axis is given.
+    An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate with respect to; integers
+    among the others stay integers, so that an index or an axis can be passed.
     """
     with capture_environment():
         fn = find_target(target)
@@ -172,7 +172,7 @@ def capture_named(
 
 @contextmanager
 def capture_environment() -> Iterator[None]:
-    """The current folder importable, float64 the default, stdout kept for the explanation."""
+    """Make the current folder importable and float64 the default dtype, and send printed output to stderr."""
     path, precision = sys.path[:], torch.get_default_dtype()
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 -- as `python -m` does, text
     torch.set_default_dtype(torch.float64)
@@ -188,7 +188,7 @@ def capture_environment() -> Iterator[None]:
 
 
 def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
-    """What ``package.module:function`` names; ``option`` is what stands before it on the command line."""
+    """Import the function ``package.module:function``; ``option`` precedes it in messages, as on the command line."""
     form = f"{option}package.module:function"
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path or "/" in module_name or module_name.endswith(".py"):
@@ -219,7 +219,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
 
 
 def import_user_module(name: str, form: str) -> Any:
-    """The module; raises `InputError` with what importing said."""
+    """Import a module; raise `InputError` with the import's error."""
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
@@ -234,7 +234,7 @@ def import_user_module(name: str, form: str) -> Any:
 
 
 def format_user_error(error: BaseException) -> tuple[str, ...]:
-    """An exception in a line, and the user's line that it came from."""
+    """Return an exception in one line, and the user's line that raised it."""
     inner = frames.locate_error(error)
     return (
         exception_line(error),
@@ -248,7 +248,7 @@ def format_user_error(error: BaseException) -> tuple[str, ...]:
 def read_call_argument(
     name: str, value: Value | None, shape: Sequence[int | str] | None, wrt: Sequence[str] | None
 ) -> torch.Tensor | int | float:
-    """One argument; without a value it is ones."""
+    """Return one argument; without a value it is ones."""
     sizes = None if shape is None else tuple(s for s in shape if isinstance(s, int))
     if sizes is not None and shape is not None and len(sizes) != len(shape):
         raise InputError(f"the shape of {name} needs numbers here: letters are not inferred", found=(f"{shape}",))
@@ -271,7 +271,7 @@ def read_call_argument(
 def arrange_arguments(
     target: str, fn: Callable[..., Any], given: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments, as ``fn`` wants them; raises where one is missing or nobody's."""
+    """Return positional and named arguments for ``fn``; raise if one is missing or unknown."""
     try:
         parameters = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""The sweep back through a captured program on jax's arrays: the same plans, to be compiled whole by `jax.jit`.
+"""The backward sweep of a captured program on jax's arrays, by the same plans; `jax.jit` can compile it.
 
-Comes in: a program, its forward values, seeds as arrays of jax or traced ones. Goes out: gradients as such, made by
-pure functions of jax, so that they can be compiled, differentiated by the seeds, or mapped over many by `jax.vmap`.
+Comes in: a program, its forward values, seeds as jax arrays or tracers. Goes out: gradients as jax arrays, computed by
+pure functions, so that they can be compiled, differentiated with respect to the seeds, or mapped by `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SAME = (
     "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
     "less_equal", "greater", "greater_equal", "maximum", "minimum", "sqrt", "negative", "clip",
 )  # fmt: skip
-"""Functions of entries that jax calls as NumPy does."""
+"""Elementwise functions with NumPy's names in jax."""
 
 
 def import_jax() -> tuple[Any, Any]:
-    """jax and its arrays; refused where it is not installed."""
+    """Import jax and jax.numpy; raise `UnsupportedError` if jax is not installed."""
     try:
         import jax
         import jax.numpy as jnp
@@ -38,7 +38,7 @@ def import_jax() -> tuple[Any, Any]:
 
 @lru_cache(maxsize=1)
 def jax_functions() -> Mapping[str, Callable[..., Any]]:
-    """Functions of entries; what is not here has no plan on jax's arrays."""
+    """Return the elementwise functions; any other has no plan on jax's arrays."""
     jax, jnp = import_jax()
     named = {name: getattr(numpys, "__name__", name) for name, (_, numpys) in PRIMITIVES.items()}
     places = (jax.scipy.special, jnp)
@@ -54,7 +54,7 @@ def jax_functions() -> Mapping[str, Callable[..., Any]]:
 
 
 def jax_function(dtype: Any, name: str) -> Play:
-    """A function of entries; numbers of ours leave the type as it is."""
+    """Return an elementwise function, which keeps the dtype beside NumPy scalars."""
     if name == "float":
         return lambda x: x.astype(dtype)
     found = find_function(jax_functions(), name)
@@ -62,13 +62,13 @@ def jax_function(dtype: Any, name: str) -> Play:
 
 
 def to_python_scalar(value: Any) -> Any:
-    """NumPy's single numbers as Python's, which take the type of what they meet."""
+    """Convert a NumPy scalar to a Python number, which does not promote dtypes."""
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
 
 
 @lru_cache(maxsize=16)
 def jax_engine(dtype: Any) -> Engine:
-    """jax, in one type."""
+    """Return the engine of jax for one dtype."""
     jax, jnp = import_jax()
 
     def array(value: Any) -> Any:
@@ -76,7 +76,7 @@ def jax_engine(dtype: Any) -> Engine:
         return jnp.asarray(found, dtype=dtype if found.dtype.kind == "f" else None)
 
     def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
-        """An axis replaced by windows that slide along it: places that are known beforehand."""
+        """Replace an axis by sliding windows, whose positions are constants."""
         places = np.full((), constant)
         for slope, count in slopes:
             places = places[..., None] + slope * np.arange(count)
@@ -94,17 +94,17 @@ def jax_engine(dtype: Any) -> Engine:
         return slid
 
     def put(length: int, terms: Any, places: Any) -> Any:
-        """Row by row, each term added at its place; one that lies outside is left out."""
+        """Scatter-add terms in each row; positions outside are dropped."""
         kept = jnp.where((places >= 0) & (places < length), places, length)
         rows = jnp.arange(terms.shape[0]).reshape(-1, 1)
         return jnp.zeros((terms.shape[0], length), terms.dtype).at[rows, kept].add(terms, mode="drop")
 
     def placed(place: int, length: int, values: Any) -> Any:
-        """Zeros, with an array at one place of a new first axis."""
+        """Return zeros with an array at one position of a new first axis."""
         return jnp.zeros((length, *values.shape), values.dtype).at[place].set(values)
 
     def folded(parts: Sequence[tuple[Any, Any]], length: int, place: int, values: Any) -> Any:
-        """Slices of an axis and of the last one added on a new axis at ``place``."""
+        """Add slices of an axis and of the last one on a new axis at ``place``."""
         given = jnp.moveaxis(values, place, -2)
         result = jnp.zeros((*given.shape[:-2], length), values.dtype)
         for part, at in parts:
@@ -112,7 +112,7 @@ def jax_engine(dtype: Any) -> Engine:
         return jnp.moveaxis(result, -1, place)
 
     def scanned(function: str, axis: int, backwards: bool) -> Play:
-        """What the entries so far come to."""
+        """Return a cumulative sum, product or logsumexp."""
         scans = {"sum": jnp.add, "prod": jnp.multiply, "logaddexp": jnp.logaddexp}
         return lambda values: jax.lax.associative_scan(scans[function], values, reverse=backwards, axis=axis)
 
@@ -143,12 +143,12 @@ def jax_engine(dtype: Any) -> Engine:
 
 @dataclass(eq=False)
 class OnJax(LibrarySweepCache):
-    """The prepared sweeps of one program on jax's arrays, by what was asked for and the type."""
+    """The prepared sweeps of one program on jax's arrays, by inputs, outputs and dtype."""
 
     library, words = "jax", "arrays"
 
     def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-        """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
+        """Return vᵀJ for each of ``wanted``; raise `UnsupportedError` if a step has no plan."""
         jax, jnp = import_jax()
         types = {np.dtype(seed.dtype) for seed in seeds.values()}
         if len(types) != 1:
@@ -160,7 +160,7 @@ class OnJax(LibrarySweepCache):
         return self.played(self.known[key], seeds, partial(jnp.zeros, dtype=dtype))
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:
-        """A seed as an array of jax of the shape of its output; that of a complex one is a pair."""
+        """Return a seed as a jax array of its output's shape; for a complex output as pairs."""
         jax, jnp = import_jax()
         if seed is None and output.size == 1:
             seed = jnp.ones(output.shape)

@@ -1,7 +1,7 @@
-"""The sweep back through a captured program on torch's tensors: the same plans, in the seed's type, on its device.
+"""The backward sweep of a captured program on torch's tensors, by the same plans, in the seed's dtype and device.
 
-Comes in: a program, its forward values, seeds as tensors. Goes out: gradients as tensors, made by plain functions of
-torch, so that they can be differentiated by the seeds, or mapped over many seeds by `torch.vmap`.
+Comes in: a program, its forward values, seeds as tensors. Goes out: gradients as tensors, computed by torch functions,
+so that they can be differentiated with respect to the seeds, or mapped over many seeds by `torch.vmap`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 def with_tensor_operands(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes no plain numbers."""
+    """Wrap a function that takes only tensors, so that it takes numbers, too."""
 
     def called(first: Any, second: Any) -> Any:
         if not isinstance(first, torch.Tensor):
@@ -52,11 +52,11 @@ FUNCTIONS: Functions = {
     "whole": lambda x: x.to(torch.int64),
     "steady": lambda x: torch.where(torch.isfinite(x), x, x.new_zeros(())),
 }  # fmt: skip
-"""Functions of entries; what is not here has no plan on tensors."""
+"""Elementwise functions; any other has no plan on tensors."""
 
 
 def expand_entries(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
-    """Entries repeated."""
+    """Return a function that expands a tensor or number to ``shape``."""
 
     def repeated(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -67,7 +67,7 @@ def expand_entries(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
 
 
 def slide_windows(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
-    """An axis replaced by windows that slide along it: a view where they only move on, else looked up."""
+    """Replace an axis by sliding windows: a view if they have unit steps, else a gather."""
 
     def slid(array: Any) -> Any:
         length = array.shape[axis]
@@ -96,7 +96,7 @@ def slide_windows(axis: int, slopes: Sequence[tuple[int, int]], constant: int, z
 
 
 def gather_clamped(axis: int, array: Any, places: Any) -> Any:
-    """Entries at places along an axis, the nearest where one lies outside."""
+    """Gather entries along an axis; positions outside are clamped."""
     length = array.shape[axis]
     flat = places.clamp(0, length - 1).reshape(-1)
     shape = (*array.shape[:axis], *places.shape, *array.shape[axis + 1 :])
@@ -104,7 +104,7 @@ def gather_clamped(axis: int, array: Any, places: Any) -> Any:
 
 
 def reduce_with_torch(function: str, axes: tuple[int, ...]) -> Play:
-    """A reduction by its name."""
+    """Return a reduction by its name."""
     if function == "prod":
 
         def multiplied(array: Any) -> Any:
@@ -117,21 +117,21 @@ def reduce_with_torch(function: str, axes: tuple[int, ...]) -> Play:
 
 
 class ScatterRows(Put):
-    """Row by row, each term added at its place; one that lies outside is left out."""
+    """Scatter-add of terms in each row; positions outside are dropped."""
 
     def __call__(self, terms: Any, places: Any) -> Any:
-        """For places that are given with the terms, of which nothing is asked: they may be many."""
+        """Scatter terms at positions that are computed at run time."""
         return self.put(places, (places >= 0) & (places < self.length), terms)
 
     def put(self, places: Any, inside: Any, terms: Any) -> Any:
-        """Each term at its place, those outside left out."""
+        """Scatter the terms that are ``inside``."""
         if inside is not None:
             places, terms = places.clamp(0, self.length - 1), torch.where(inside, terms, torch.zeros_like(terms))
         return terms.new_zeros((terms.shape[0], self.length)).scatter_add(1, places, terms)
 
 
 def fold_windows(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
-    """Slices of an axis and of the last one added on a new axis at ``place``."""
+    """Return a function that adds slices of an axis and of the last one on a new axis at ``place``."""
     told = [(forward_slice(part), any(is_reversed_slice(along) for along in part[1:]), at) for part, at in parts]
 
     def added(array: Any) -> Any:
@@ -212,12 +212,12 @@ def torch_engine(dtype: Any, device: Any) -> Engine:
 
 @dataclass(eq=False)
 class OnTorch(LibrarySweepCache):
-    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device."""
+    """The prepared sweeps of one program on tensors, by outputs, inputs, dtype and device."""
 
     library, words = "torch", "tensors"
 
     def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-        """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
+        """Return vᵀJ for each of ``wanted``; raise `UnsupportedError` if a step has no plan."""
         if len({(seed.dtype, seed.device) for seed in seeds.values()}) != 1:
             raise InputError("seeds of several outputs are of one type, on one device")
         first = next(iter(seeds.values()))
@@ -226,7 +226,7 @@ class OnTorch(LibrarySweepCache):
         return self.played(self.known[key], seeds, first.new_zeros)
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:
-        """A seed as a tensor of the shape of its output; a complex one as pairs."""
+        """Return a seed as a tensor of its output's shape; a complex one as pairs."""
         if seed is None and output.size == 1:
             seed = torch.as_tensor(np.ones_like(output))
         if not isinstance(seed, torch.Tensor) or not (seed.is_floating_point() or seed.is_complex()):
@@ -237,7 +237,7 @@ class OnTorch(LibrarySweepCache):
         return given
 
     def prepare(self, ends: tuple[str, ...], wanted: tuple[str, ...], dtype: Any, device: Any) -> bool:
-        """Have the calls written down."""
+        """Prepare a sweep if it is new."""
         key = (ends, wanted, dtype, device)
         if key not in self.known:
             with torch.no_grad():

@@ -1,9 +1,9 @@
-"""The sweep back through a captured program, prepared once for what is asked for and played for every seed.
+"""The backward sweep of a captured program, prepared once for its inputs and outputs and run for every seed.
 
 Comes in: a captured program's recording and its forward values. Goes out: a `PreparedSweep`: one list of calls on
-arrays, its forward values in place; a black box, and what has no plan, is one call of
-`symgrad.tracing.lift.call_sweeps`. A sweep that meets a number which is not finite, or so near to it that arithmetic
-ends there, is given up: that one takes the other way as a whole.
+arrays with the forward values as constants; an opaque call, or one without a plan, is one call of
+`symgrad.tracing.lift.call_sweeps`. A sweep that meets a number that is not finite, or near overflow or underflow, is
+abandoned, and the whole backward runs call by call instead.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from symgrad.program import Apply
 from symgrad.tracing.lift.call_sweeps import CallwisePull
 
 SMALL = 1 << 10
-"""Arrays of fewer entries are looked at together, at the end."""
+"""Arrays with fewer entries are checked together, at the end."""
 
 
 class BadlyScaled(Exception):
-    """A number on the way that is not finite, or nearly so."""
+    """Raised at a number that is not finite, or near overflow or underflow."""
 
 
 class Unplanned(Exception):
-    """A call that has no plan, where nothing else would do."""
+    """Raised at a call without a plan, on an engine that has no other way."""
 
 
 def find_function(functions: Mapping[str, Callable[..., Any]], name: str) -> Callable[..., Any]:
-    """A function of entries that a library has."""
+    """Return an elementwise function of a library; raise `Unplanned` if it has none."""
     if name not in functions:
         raise Unplanned(name)
     return functions[name]
 
 
 def check_well_scaled(array: Array) -> None:
-    """Refuse numbers that are not finite, or nearly so."""
+    """Raise `BadlyScaled` for numbers that are not finite, or near overflow or underflow."""
     if not all_tame(array):
         raise BadlyScaled
 
 
 @dataclass(frozen=True)
 class GradientSlot:
-    """Where the chain holds what reaches a tensor of so many ``entries``.
+    """The slot of a tensor's cotangent in the chain, with its number of ``entries``.
 
-    ``own``: its memory is nobody else's. ``plain``: it was made by a call without a plan, and need be no float.
+    ``own``: its memory is not shared. ``plain``: it comes from a call without a plan, and may be no float array.
     """
 
     place: int
@@ -66,12 +66,11 @@ class GradientSlot:
 
 
 class PreparedSweep:
-    """vᵀJ of one program by what a ``sweep`` asks for: what is carried back are slots of a chain.
+    """vᵀJ of one program as a chain of calls; the cotangents of ``sweep`` are slots of the chain.
 
-    ``held`` keeps forward values in the type in which they are computed with. ``seeds`` and ``found`` are slots by
-    name, ``watched`` those of what has to be tame, ``alone`` the gradients in memory of their own. On another engine
-    than NumPy nothing is looked at on the way.
-    Raises `BadlyScaled` where a number is not tame whatever the seeds are, there `Unplanned` for a call without a plan.
+    ``held`` keeps forward values in their compute dtype. ``seeds`` and ``found`` are slots by name, ``watched`` the
+    slots that are checked for finite numbers, ``alone`` the gradients with their own memory. Only NumPy checks numbers.
+    Raises `BadlyScaled` if a forward value is badly scaled; on other engines `Unplanned` for a call without a plan.
     """
 
     def __init__(self, sweep: CallwisePull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> None:
@@ -87,7 +86,7 @@ class PreparedSweep:
         self.chain.finish({*shares, *self.watched})
 
     def pull(self, seeds: Mapping[str, Array]) -> dict[str, Array] | None:
-        """The gradients for seeds in floats; None where a number on the way is not a tame one."""
+        """Return the gradients for floating-point seeds; None if a number is badly scaled."""
         given = [(self.seeds[name], np.asarray(seed)) for name, seed in seeds.items()]
         try:
             with np.errstate(all="ignore"):
@@ -100,18 +99,18 @@ class PreparedSweep:
         return {name: self.gradient(name, held) for name in self.found}
 
     def gradient(self, name: str, held: Sequence[Any]) -> Array:
-        """One gradient, which may be written."""
+        """Return one gradient as a writable array."""
         slot = self.found[name]
         if slot is None:
             return np.zeros(np.shape(self.sweep.values[name]), dtype=np.int64)
         return held[slot.place] if name in self.alone else np.array(held[slot.place])
 
     def slot(self, name: str, place: int, own: bool = False) -> GradientSlot:
-        """A slot for what reaches a tensor, which is looked at."""
+        """Create a checked slot for a tensor's cotangent."""
         return self.watch(GradientSlot(place, int(np.size(self.sweep.values[name])), own))
 
     def watch(self, slot: GradientSlot) -> GradientSlot:
-        """Have a slot looked at: now if it is large, at the end if not."""
+        """Check a slot: at once if it is large, else at the end."""
         if self.guarded and slot.entries < SMALL:
             self.watched.add(slot.place)
         elif self.guarded:
@@ -119,7 +118,7 @@ class PreparedSweep:
         return slot
 
     def call(self, last: Apply, cotangent: GradientSlot) -> Mapping[str, GradientSlot]:
-        """Write down what one call does."""
+        """Append one call to the chain."""
         sweep, steps = self.sweep, self.sweep.steps_of(last)
         empty = any(np.size(sweep.values.arrays.get(n, 1)) == 0 for s in steps for n in (*s.tensors, s.result.name))
         boxed = any(step.result.name in sweep.boxes for step in steps)
@@ -143,13 +142,13 @@ class PreparedSweep:
         return carry_back(steps, {last.result.name: cotangent}, pulled, self.add, ())
 
     def value(self, name: str) -> int:
-        """The slot of a forward value."""
+        """Return the slot of a forward value."""
         if name not in self.forward:
             self.forward[name] = self.chain.slot(self.chain.engine.array(self.held[name]))
         return self.forward[name]
 
     def slowly(self, last: Apply, steps: Sequence[Apply], cotangent: GradientSlot) -> Mapping[str, GradientSlot]:
-        """One call the other way."""
+        """Append one call without a plan."""
         between = {step.result.name for step in steps}
         reached = [str(s.arguments[n]) for s in steps for n in self.sweep.places.get(s.result.name, ())]
         sources = tuple(dict.fromkeys(source for source in reached if source not in between))
@@ -169,14 +168,14 @@ class PreparedSweep:
         return found
 
     def add(self, one: GradientSlot, other: GradientSlot) -> GradientSlot:
-        """The sum of two parts."""
+        """Append the sum of two cotangents."""
         plain = one.plain or other.plain
         place = self.chain.call(plus if plain else self.chain.engine.add, (one.place, other.place))
         total = GradientSlot(place, one.entries, True, plain)
         return total if plain else self.watch(total)
 
     def plans(self, steps: Sequence[Apply]) -> dict[str, tuple[Plan, list[str]]] | None:
-        """The plans of a call's steps that lead back; None where one has none."""
+        """Return the plans of a call's steps; None if one has no plan."""
         found = {}
         for step in steps:
             places = self.sweep.places.get(step.result.name)
@@ -191,14 +190,14 @@ class PreparedSweep:
 
 @dataclass(eq=False)
 class SweepCache:
-    """The prepared sweeps of one program; ``sweep`` makes one from some ends by some inputs, ``held`` is for all."""
+    """The prepared sweeps of one program; ``sweep`` creates one for ends and inputs, ``held`` is shared by all."""
 
     sweep: Callable[[Sequence[str], Sequence[str]], CallwisePull]
     held: dict[str, Array] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
 
     def pull(self, seeds: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-        """vᵀJ for each of ``wanted``, by plans where seeds are floats."""
+        """Return vᵀJ for each of ``wanted``, by plans if the seeds are float64."""
         key, found = (tuple(seeds), tuple(wanted)), None
         if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
             if key not in self.known:
@@ -211,12 +210,12 @@ class SweepCache:
 
 @dataclass(eq=False)
 class LibrarySweepCache(SweepCache):
-    """`SweepCache` on the arrays of another ``library``, by their type as well."""
+    """A `SweepCache` on the arrays of another ``library``, by their dtype as well."""
 
     library = words = ""
 
     def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> PreparedSweep:
-        """The calls, written down once; refused where one has no plan."""
+        """Prepare a sweep; raise `UnsupportedError` if a call has no plan."""
         try:
             return PreparedSweep(self.sweep(ends, wanted), self.held, on)
         except Unplanned as refusal:
@@ -230,7 +229,7 @@ class LibrarySweepCache(SweepCache):
     def played(
         self, way: PreparedSweep, seeds: Mapping[str, Any], zeros: Callable[[tuple[int, ...]], Any]
     ) -> dict[str, Any]:
-        """The gradients for seeds; ``zeros`` makes those that nothing reaches."""
+        """Run a sweep for seeds; ``zeros`` creates the gradients of independent inputs."""
         slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
         found, values = way.found.items(), way.sweep.values
         return {n: zeros(np.shape(values[n])) if slot is None else slots[slot.place] for n, slot in found}

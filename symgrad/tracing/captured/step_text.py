@@ -1,8 +1,8 @@
-"""What is kept of a run before anything is derived from it: the program, the values, the names; in words, as a picture.
+"""The recorded program of a run before derivation: its steps, values and names, as text and as a picture.
 
-Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `RecordedProgram`, which with its derivatives is a
-`symgrad.tracing.captured.Capture`; its listing, one operation a line in the language that symgrad reads; a
-picture of one sweep back through it, where what only broadcasts an operand of the next step is no station.
+Comes in: a run lifted by `symgrad.tracing.lift.lifter`. Goes out: `RecordedProgram`, the base of
+`symgrad.tracing.captured.Capture`; its listing, with one operation per line in symgrad's language; a picture of one
+backward sweep, without steps that only broadcast an operand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpaqueStep:
-    """A black box in words: what it is called, the function, and why there is no equation."""
+    """An opaque call in words: its name, its function, and why it has no equation."""
 
     name: str
     spelling: str
@@ -53,9 +53,9 @@ class OpaqueStep:
 
 @dataclass(frozen=True, eq=False)
 class RecordedProgram:
-    """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called.
+    """One run: ``recording`` with the ``arrays`` and ``labels`` of its tensors.
 
-    ``file`` is the one that asks, whose lines are told by their numbers alone.
+    ``file`` is the requesting script, whose lines are written without its name.
     """
 
     recording: Program
@@ -72,7 +72,7 @@ class RecordedProgram:
     file: str = ""
 
     def place(self, name: str) -> str:
-        """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
+        """Return `` (line 4)``, or `` (model.py:4)`` in another file than ``file``; empty if unknown."""
         where = self.lines.get(arguments.require_name(name, "name"))
         return "" if where is None else f" ({where.seen_from(self.file or where.file)})"
 
@@ -83,7 +83,7 @@ class RecordedProgram:
 
     @property
     def data(self) -> tuple[str, ...]:
-        """What is given and not differentiated by: integers, buffers, random numbers."""
+        """The names of the other inputs: integers, buffers, random numbers."""
         return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
 
     @property
@@ -98,12 +98,12 @@ class RecordedProgram:
 
     @cached_property
     def told(self) -> tuple[Apply, ...]:
-        """The steps but those that only broadcast an operand of the next."""
+        """The steps without those that only broadcast an operand of the next."""
         return listed_steps(self.recording, self.labels)
 
     @cached_property
     def conventions(self) -> Mapping[str, str]:
-        """The steps that have no derivative at this point, with the reason: found by a sweep of its own, from v = 1."""
+        """The steps without a derivative at this point, with the reasons, found by a separate sweep from v = 1."""
         noted: dict[str, str] = {}
         ones = {name: np.ones(np.shape(self.arrays[name]), dtype=np.int64) for name in self.ends}
         with suppress(SymgradError):  # a step without a sweep is told by whoever asks for one
@@ -112,7 +112,7 @@ class RecordedProgram:
 
     @property
     def black_boxes(self) -> tuple[OpaqueStep, ...]:
-        """The steps whose local products are torch's."""
+        """The steps whose local products come from torch."""
         return tuple(OpaqueStep(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
 
     @cached_property
@@ -127,7 +127,7 @@ class RecordedProgram:
 
     @cached_property
     def pulled(self) -> Mapping[str, str]:
-        """The code of casts, and of the steps of a backward that was recorded with ``create_graph`` that have one."""
+        """The code of casts, and of steps of a backward recorded with ``create_graph``, if they have one."""
         found: dict[str, str] = {}
         for step in self.recording.steps:
             if not autocast_method(step) and (cast := rounding_method(step, self.spellings)):
@@ -142,7 +142,7 @@ class RecordedProgram:
 def pull_recording(
     recorded: RecordedProgram, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any
 ) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `CallwisePull` takes."""
+    """Return vᵀJ for each of ``wanted``, or all inputs, call by call; ``told`` are options of `CallwisePull`."""
     names, taken = recorded.wanted if wanted is None else wanted, told.pop("taken", None)
     own = {"program": recorded.recording, "values": recorded.values, "boxes": recorded.boxes}
     sweep = CallwisePull(wanted=names, ends=tuple(seeds), **{**own, "origins": recorded.origins, **told})
@@ -150,7 +150,7 @@ def pull_recording(
 
 
 def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:
-    """The picture of a sweep from ``seeds`` that was ``watched``."""
+    """Draw a sweep from ``seeds`` with the norms in ``watched``."""
     from symgrad.render.program_drawing import draw_program
 
     steps, unsaid = skip_broadcast_steps(program.recording, program.labels, seeds)
@@ -164,17 +164,17 @@ def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: Cota
 # In words ------------------------------------------------------------------------------------------------
 
 NOT_CHECKED = "not verified"
-"""What is said of a number that torch computed and nothing derived stands beside."""
+"""The mark of a number from torch that symgrad did not derive."""
 
 
 NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
-"""A name in a formula, but for what stands behind a dot, and what is called."""
+"""Matches a name in a formula that is no attribute and no function."""
 
 
 class StepFormatter(SourceWriter):
-    """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
+    """Writes one step with every operand as a name; ``told`` are the names in the listing.
 
-    ``pulled`` are the texts of steps of a recorded backward; ``complexes`` are numbers to the reader, and no pairs.
+    ``pulled`` are the texts of steps of a recorded backward; ``complexes`` are written as complex numbers, not pairs.
     """
 
     told: frozenset[str] = frozenset()
@@ -182,14 +182,14 @@ class StepFormatter(SourceWriter):
     complexes: frozenset[str] = frozenset()
 
     def step(self, step: Apply) -> SyntaxNode:
-        """One operation; of complex numbers, where they are, though they are pairs here."""
+        """Write one operation; pairs are written as complex numbers."""
         return write_step_of_complex(self, step, super().step, self.complexes)
 
     def maker(self, argument: Argument) -> None:
-        """Every step has a line of its own."""
+        """Return None, since every step has its own line."""
 
     def tensor(self, name: str) -> SyntaxNode:
-        """A name; a tensor that was only broadcast goes by its own."""
+        """Write a name; a tensor that was only broadcast has the name of its source."""
         step = self._steps.get(name)
         if step is not None and has_role(step.op, Role.COPIES) and name not in self.told:
             return self.tensor(str(step.arguments[0]))
@@ -198,17 +198,17 @@ class StepFormatter(SourceWriter):
         return Name(name)
 
     def size(self, size: Any) -> SyntaxNode:
-        """A number."""
+        """Write a size."""
         return to_code(int(size)) if size.is_Integer else Name(str(size))
 
 
 def format_step(program: RecordedProgram, step: Apply) -> str:
-    """``h = relu(t1)``."""
+    """Write a step as ``h = relu(t1)``."""
     return StepWriter(program).text(step)
 
 
 class StepWriter:
-    """The steps of one program in the names of its labels, and ``other`` names where they differ there."""
+    """Writes the steps of one program with its labels."""
 
     def __init__(self, program: RecordedProgram) -> None:
         self.labels, self.writer = program.labels, StepFormatter(program.recording)
@@ -216,7 +216,7 @@ class StepWriter:
         self.writer.pulled, self.writer.complexes = program.pulled, program.complexes
 
     def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
-        """``h = relu(t1)``."""
+        """Write a step as ``h = relu(t1)``; ``other`` labels replace the program's."""
         labels = {**self.labels, **other} if other else self.labels
         code = write_with_modules(write_operation(self.writer, step))
         return f"{labels.get(step.result.name, step.result.name)} = {with_labels(code, labels)}"
@@ -225,14 +225,14 @@ class StepWriter:
 def right_side(
     program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
 ) -> str:
-    """What a step computes, in names."""
+    """Write a step's right-hand side, with a writer of its own."""
     writer = StepFormatter(program)
     writer.told, writer.pulled = told, pulled or {}
     return write_operation(writer, step)
 
 
 def write_operation(writer: StepFormatter, step: Apply) -> str:
-    """What a step computes, in the names of the recording."""
+    """Write a step's right-hand side in the recording's names."""
     if step.result.name in writer.pulled:
         return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
@@ -248,7 +248,7 @@ def write_operation(writer: StepFormatter, step: Apply) -> str:
 
 
 def _argument(argument: Any) -> str:
-    """A name or a number."""
+    """Write an argument, a name or a number."""
     if not isinstance(argument, Constant):
         return str(argument)
     try:
@@ -258,9 +258,9 @@ def _argument(argument: Any) -> str:
 
 
 def with_labels(text: str, labels: Mapping[str, str]) -> str:
-    """``text`` with the recording's names replaced by the user's, all at once: ``conv1_weight`` is ``conv1.weight``.
+    """Replace the recording's names in ``text`` by the user's, all at once: ``conv1_weight`` by ``conv1.weight``.
 
-    ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
+    Function names and replacements are not searched.
 
     >>> with_labels("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u", "tanh": "w"})
     'diag(tanh(b)*a.T)'
@@ -269,12 +269,12 @@ def with_labels(text: str, labels: Mapping[str, str]) -> str:
 
 
 def format_step_shape(shape: Any) -> str:
-    """2×3; a scalar has no axes."""
+    """Format a shape as 2×3, or as scalar."""
     return "×".join(str(n) for n in shape) if len(shape) else "scalar"
 
 
 def program_line(program: Program, pulled: Mapping[str, str]) -> str:
-    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `StepFormatter`."""
+    """Write a program as ``h = x @ a; out = relu(h)``, a single step without ``out =``; ``pulled`` as above."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
     steps = listed_steps(program, dict.fromkeys(named, ""))
     if not steps:
@@ -285,7 +285,7 @@ def program_line(program: Program, pulled: Mapping[str, str]) -> str:
 
 
 def list_program(program: RecordedProgram) -> str:
-    """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
+    """List the program: inputs, data, operations with shapes, outputs, opaque calls and torch's choices."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
     operations, inputs = count_noun(len(program.told), "operation"), count_noun(len(program.wanted), "input")
@@ -312,7 +312,7 @@ def list_program(program: RecordedProgram) -> str:
 
 
 def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[str]:
-    """The steps at which a pullback takes torch's choice, one line each; what reaches a number that torch does not."""
+    """Return one line for each step at which a pullback takes torch's convention, or at which torch overflows."""
     return [
         f"≈ {where}: {reason}{f': {format_step_in_double(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
         if reason.startswith(OVERFLOWS)
@@ -323,7 +323,7 @@ def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[
 
 
 def format_step_in_double(program: RecordedProgram, name: str) -> str:
-    """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
+    """Write a step with its operands in double precision: ``atan2(a.double(), b.double())``."""
     step = program.recording.makers[name]
     labels = {n: program.labels.get(n, n) for n in step.tensors}
     wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
@@ -331,7 +331,7 @@ def format_step_in_double(program: RecordedProgram, name: str) -> str:
 
 
 def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> list[str]:
-    """The calls whose backward in torch is no derivative, one line each."""
+    """Return one line for each call whose backward in torch is not the derivative."""
     return [
         f"≈ torch has a rule of its own for {where}, which is not the derivative: {reason}; vᵀJ is the derivative"
         for _, where, reason in locate_steps(program, rules)
@@ -339,6 +339,6 @@ def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> lis
 
 
 def locate_steps(program: RecordedProgram, reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Steps by name, in words with the line of the script, and what is said about each."""
+    """Iterate over steps by name, with their text, source line and reason."""
     for name, reason in reasons.items():
         yield name, f"{format_step(program, program.recording.makers[name])}{program.place(name)}", reason

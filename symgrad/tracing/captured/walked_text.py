@@ -1,8 +1,8 @@
-"""Texts that have a meaning only as they run: their lines are walked once, at given sizes, and what they did is kept.
+"""Texts that must be run to be understood: they are run once, at given sizes, and recorded.
 
 Comes in: a text with a ``def``, an ``if``, a ``while`` and the like, which `symgrad.language` does not read, and an
-array for each of its inputs. Goes out: what reading gives, a `ParsedProgram`, of the way that the text took with these
-numbers. The walk is the reference's (`symgrad.reference`), so no text is handed to Python.
+array for each input. Goes out: a `ParsedProgram` of the path that the text took with these values. The interpreter is
+that of `symgrad.reference`, so no text is passed to Python.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from symgrad.tracing.record.trace import tensors_in
 
 ONCE = "symgrad ran these lines once, with the sizes and values shown here; others may take another way"
 RANKS, LENGTH, MOST = ((2, 0), (1, 1), (0, 2), (3, 3)), 3, 64
-"""Numbers of axes that an input of unknown shape is tried with, likely ones first; how long each is; how many tries."""
+"""The numbers of axes to try for an input of unknown shape, the size of each, and the largest number of tries."""
 DRAWN = "NumPy's generator draws the random numbers of these lines, with the seeds 0, 1, 2, …"
 SHORT = 8
-"""Numbers that are written out."""
+"""The largest number of entries that are written out."""
 SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""What has names of its own."""
+"""Nodes with their own scope of names."""
 WHOLE = ("int", "long", "index", "indices")
-"""Words of what Python and torch say of a decimal number where a whole one belongs."""
+"""Words in Python's and torch's errors about a float in place of an integer."""
 
 
 def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
-    r"""The inputs of a text, in order: names that it reads and does not make, and of the ``named`` those that it reads.
+    r"""Return the inputs of a text, in order: names that it reads and does not assign, and those of ``named`` it reads.
 
     >>> free_names("f = lambda x: x * a\nf(x).sum()")
     ('x', 'a')
@@ -85,7 +85,7 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
 
 
 def read_before_assigned(tree: ast.Module) -> set[str]:
-    """The names that a text reads before it assigns them, as x of ``x = x + 1``, where it is no function's own."""
+    """Return the names that a text reads before it assigns them, as x in ``x = x + 1``, outside functions."""
     found, assigned = set[str](), set[str]()
 
     def visit(node: ast.AST) -> None:
@@ -115,12 +115,12 @@ def read_before_assigned(tree: ast.Module) -> set[str]:
 
 @dataclass(frozen=True)
 class WalkedText:
-    """A text, the ``numbers`` of names in it, its inputs of truth values, its complex ones, and names for its output.
+    """A text to run: the values of its ``numbers``, its boolean and complex inputs, and names for its output.
 
-    Its ``leaves`` are the inputs that torch may not overwrite: all, unless given.
+    ``leaves`` are the inputs that require a gradient: all, unless given.
 
-    Its methods raise `UnsupportedText` where the walk goes no further, and `TextRejected` with the words of Python or
-    torch, where one of them refuses a line.
+    Its methods raise `UnsupportedText` if the interpreter does not support a line, and `TextRejected` with the message
+    of Python or torch if one of them rejects a line.
     """
 
     source: SourceText
@@ -131,7 +131,7 @@ class WalkedText:
     leaves: frozenset[str] | None = None
 
     def choose_sizes(self, wanted: Mapping[str, Sequence[int | str] | None]) -> dict[str, tuple[int, ...]]:
-        """A shape for each input: as ``wanted``, else the first number of axes, all of one length, that torch takes."""
+        """Return a shape for each input: as ``wanted``, else the first number of equal axes that torch accepts."""
         known = {
             n: tuple(s if isinstance(s, int) else LENGTH for s in own) for n, own in wanted.items() if own is not None
         }
@@ -149,11 +149,11 @@ class WalkedText:
         raise refusal or bug("no number of axes was tried")
 
     def run(self, inputs: Mapping[str, torch.Tensor], draws: Sequence[Array] = (), **options: Any) -> ReferenceResult:
-        """The text with some inputs."""
+        """Run the text with some inputs."""
         return run_reference(self.source.text, {**inputs, **self.numbers}, draws, **options)
 
     def read(self, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, Array]) -> ParsedProgram:
-        """What the text did with the ``known`` inputs, and any small numbers in the place of others."""
+        """Record the text with the ``known`` inputs, and small numbers for the others."""
         given = self.tensors(sizes, known)
         try:
             return self.walked(given)
@@ -164,7 +164,7 @@ class WalkedText:
             return self.walked({**given, **whole})
 
     def tensors(self, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, Array]) -> dict[str, torch.Tensor]:
-        """The inputs of the text."""
+        """Return the inputs of the text as tensors."""
         found = {}
         for name, shape in sizes.items():
             small = np.linspace(0.25, 1.5, prod(shape)).reshape(shape)
@@ -174,7 +174,7 @@ class WalkedText:
         return found
 
     def walked(self, given: Mapping[str, torch.Tensor]) -> ParsedProgram:
-        """One walk, its value held against torch's own: a text may write where autograd does not see it."""
+        """Record one run, and compare its value with torch's, since a text may write unseen by autograd."""
         moving = {n for n, t in given.items() if t.is_floating_point() or t.is_complex()}
         moving &= moving if self.leaves is None else self.leaves
         leaves = {n: t.clone().requires_grad_(n in moving) for n, t in given.items()}
@@ -224,7 +224,7 @@ class WalkedText:
         )
 
     def capture(self, given: Mapping[str, torch.Tensor], draws: Sequence[Array]) -> tuple[Capture, Any]:
-        """What the walk did, its tensors called as the text calls them, and what it gives to backward."""
+        """Capture the run with the text's names, and return the seed that it passes to backward."""
         named, seeds = list[tuple[str, Any]](), list[Any]()
 
         def walk(**inputs: Any) -> Any:
@@ -241,12 +241,12 @@ class WalkedText:
         return tuple(ast.walk(ast.Module(parse_statements(self.source.text), [])))
 
     def seed_code(self) -> str:
-        """What the text gives to backward, as it is written."""
+        """Return the source text of the argument of backward."""
         (call,) = (node for node in self.nodes if isinstance(node, ast.Call) and is_backward_call(node))
         return ast.unparse([*call.args, *(word.value for word in call.keywords if word.arg == "gradient")][0])
 
     def spelled(self, array: Array, name: str) -> Own:
-        """A tensor that the text makes: as it is assigned, or written out where it is short."""
+        """Return the code of a tensor that the text creates: its assignment, or its entries if they are few."""
         for node in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
                 return Own(ast.unparse(node.value))
@@ -254,7 +254,7 @@ class WalkedText:
 
 
 def draw_numbers(name: str, arguments: Sequence[Any], shape: tuple[int, ...], seed: int = 0) -> Array:
-    """What a function of torch's draws, from NumPy's generator; `rand_like` as `rand`."""
+    """Draw the random numbers of a torch function from NumPy's generator; `rand_like` is drawn as `rand`."""
     generator, limits = np.random.default_rng(seed), [n for n in arguments if isinstance(n, int)]
     match name.removesuffix("_like"):
         case "randint":
