@@ -1,7 +1,7 @@
-"""Everything the batteries work on: the candidate, the right gradient, and one plain run with its seeds.
+"""The input of all batteries: the candidate, its reference, and one run with its seeds.
 
-Comes in: a candidate that ran, and the truth, where there is one. Goes out: a `Bench`, on which each seed was pulled
-back once through one graph.
+Comes in: a candidate that ran, and its reference, if there is one. Goes out: a `Bench`, with one backward for each
+seed through one graph.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
 from symgrad.testing.trial_seeds import EPSILON, LEAST, GradientTolerance, Weights, integer_seeds, null_seed, real_seeds
 
 SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
-"""How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
+"""The number of perturbations, the tolerance relative to their effect, their larger size, and a factor of epsilon."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One seed and one input: the gradient that was expected, the one that came, and what may be between them."""
+    """One seed and one input: the expected gradient, the candidate's, and the tolerance."""
 
     weights: Weights
     expected: Array
@@ -37,26 +37,26 @@ class Trial:
     limit: float
     scale: float
     eager: float = 0.0
-    """How far off torch's own backward is in the same type, relative to ``scale``."""
+    """The error of torch's own backward in the same dtype, relative to ``scale``."""
 
     def same(self, other: Array) -> bool:
-        """Whether ``other`` is what came, which may be larger than what was expected."""
+        """Whether ``other`` equals the candidate's gradient, with a tolerance scaled to that gradient."""
         times = max(1.0, largest_finite(self.got) / self.scale) if self.scale else 1.0
         return other.shape == self.got.shape and bool((self.gaps(other) <= times * self.limit).all())
 
     def gaps(self, other: Array) -> Array:
-        """|other − got|, infinite where only one of them is a number."""
+        """Return |other − got|, infinite where only one of them is finite."""
         return gaps(self.got, other)
 
     @cached_property
     def off(self) -> Array:
-        """Where what came is not what was expected; entries without a right answer are left out, NaN."""
+        """The entries that differ; entries without a reference are NaN in ``expected`` and not compared."""
         return (self.gaps(self.expected) > self.limit) & np.isfinite(self.expected)
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """``pulls`` are what came for each of ``weights``; ``expected`` the right gradients, where there is a ``truth``."""
+    """A candidate's ``pulls`` for each of ``weights``, and the ``expected`` gradients if there is a ``truth``."""
 
     candidate: Candidate
     run: CandidateRun
@@ -72,7 +72,7 @@ class Bench:
 
     @property
     def formula(self) -> DerivedReference | None:
-        """The truth, where it is a formula."""
+        """The reference, if it is a formula."""
         return self.truth if isinstance(self.truth, DerivedReference) else None
 
     @property
@@ -82,26 +82,26 @@ class Bench:
 
     @property
     def baseline(self) -> PullResult:
-        """What came for it."""
+        """The candidate's gradients for that seed."""
         return self.pulls[0]
 
     @property
     def movable(self) -> tuple[str, ...]:
-        """The inputs that a run may be given other numbers for: parameters of a module stay."""
+        """The inputs whose values may be replaced in a run, which a module's parameters are not."""
         return tuple(n for n in self.candidate.names if n in getattr(self.candidate, "inputs", ()))
 
     @cached_property
     def flat(self) -> Array:
-        """|v| of every seed as a row, all outputs one behind the other."""
+        """|v| of every seed as a row, with all outputs concatenated."""
         return np.abs([np.concatenate([seed.reshape(-1) for seed in w.seeds]) for w in self.weights])
 
     @cached_property
     def trials(self) -> dict[str, list[Trial]]:
-        """All seeds for each input; an input that got no gradient got zeros."""
+        """The trials of all seeds for each input; a missing gradient is zeros."""
         return {name: self._try_seeds(name) for name in self.candidate.names}
 
     def _try_seeds(self, name: str) -> list[Trial]:
-        """Each seed once; what the type does not hold, on the way of torch's own backward either, has no answer."""
+        """Return one trial per seed; values outside the dtype's range, also in torch's own backward, are NaN."""
         found = []
         largest_expected = [largest_finite(e[name]) for e in self.expected]
         if name in self.rows and len(self.rows[name]):
@@ -129,16 +129,13 @@ class Bench:
 
     @cached_property
     def widened(self) -> Callable[[str], Sequence[Trial]]:
-        """The trials of an input, those that are off with the limit that cancellation asks for; computed once.
-
-        1 − out² has few digits near out = 1.
-        """
+        """The trials of an input; wrong ones get a tolerance that allows for cancellation, as in 1 − out² near 1."""
         return cache(
             lambda name: [self._widen(name, trial) if trial.off.any() else trial for trial in self.trials[name]]
         )
 
     def _widen(self, name: str, trial: Trial) -> Trial:
-        """A trial with a limit beside what rounding of all that stands in the formula does to its gradient."""
+        """Return a trial whose tolerance includes the effect of perturbing all values of the formula."""
         if self.formula is None:
             return trial
         share, spread = EPSILON.get(self.rounding.dtype, EPSILON["float64"]), 0.0
@@ -153,7 +150,7 @@ class Bench:
 
 
 def rounding_floor(trial: Trial, trials: Sequence[Trial]) -> float:
-    """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
+    """Return the size of a gradient that is rounding alone, as cancelled terms of ordinary size; else 0."""
     largest = max((largest_finite(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
     floor = NOTHING * EPSILON["float64"] * largest
     return floor if max(largest_finite(trial.expected), largest_finite(trial.got)) <= floor else 0.0
@@ -167,7 +164,7 @@ def make_bench(
     arrays: Mapping[str, Array],
     number: int,
 ) -> Bench:
-    """The plain run, every seed pulled back once; a v of the left null space is added where J is known."""
+    """Run the backward for every seed, with a v of the left null space if J is known."""
     shapes = [out.shape for out in run.outputs]
     weights = list(integer_seeds(shapes, number))
     expected: list[Mapping[str, Array]] = []
@@ -203,7 +200,7 @@ def make_bench(
 def expected_gradients(
     truth: GradientReference, weights: Sequence[Weights], names: Sequence[str]
 ) -> tuple[list[Mapping[str, Array]], dict[str, Array]]:
-    """The right gradient for each seed, and the rows of J where the seeds hold the whole basis."""
+    """Return the expected gradient for each seed, and the rows of J if the seeds contain the whole basis."""
     basis = {n for n, w in enumerate(weights) if w.basic}
     if not basis or len(basis) != sum(seed.size for seed in weights[0].seeds):
         return [truth.pull(w.seeds) for w in weights], {}
@@ -213,7 +210,7 @@ def expected_gradients(
 
 
 def right_gradients(truth: GradientReference, rows: Mapping[str, Array], seeds: Sequence[Array]) -> Mapping[str, Array]:
-    """vᵀJ, which is linear in v: where every row of J is known and finite they are weighed, and nothing is pulled."""
+    """Return vᵀJ, from the rows of J if all are known and finite, else by a backward."""
     if not rows or not all(bool(np.isfinite(array).all()) for array in rows.values()):
         return truth.pull(seeds)
     flat = np.concatenate([seed.reshape(-1) for seed in seeds])
@@ -222,28 +219,28 @@ def right_gradients(truth: GradientReference, rows: Mapping[str, Array], seeds: 
 
 @dataclass(frozen=True)
 class BatteryResult:
-    """A battery and what it found."""
+    """A battery and its findings."""
 
     battery: Battery
     findings: tuple[Finding, ...] = ()
 
 
 def battery_result(name: str, count: int, findings: Sequence[Finding], note: str = "") -> BatteryResult:
-    """Failed where anything was found."""
+    """Return the result of a battery, which fails if it has findings."""
     return BatteryResult(Battery(name, FAILED if findings else PASSED, count, note), tuple(findings))
 
 
 def not_made(name: str, why: str) -> BatteryResult:
-    """A battery that says nothing here, and why."""
+    """Return the result of a battery that was not run, with the reason."""
     return BatteryResult(Battery(name, NOT_MADE, 0, why))
 
 
 def gradient_gaps(
     bench: Bench, first: PullResult, second: PullResult, share: float = 0.0
 ) -> Iterator[tuple[str, str, float, float]]:
-    """Where two gradients of the candidate differ: the input, the worst entry and both numbers, by input.
+    """Iterate over the inputs whose gradients differ: the input, its worst entry, and both numbers.
 
-    ``share`` of the largest entry may be between them; rounding is no difference.
+    Differences up to ``share`` of the largest entry are ignored.
     """
     for name, a in first.gradients.items():
         if name not in second.gradients:
@@ -260,17 +257,17 @@ def gradient_gaps(
 
 
 def largest_at(array: Array) -> tuple[int, ...]:
-    """The place of the largest entry."""
+    """Return the index of the largest entry."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape))
 
 
 def six_digits(number: float) -> str:
-    """A number in a message: six digits, more where they are needed."""
+    """Format a number for a message, with six digits."""
     return f"{number:.6g}"
 
 
 def format_distinct(first: float, second: float) -> tuple[str, str]:
-    """Two numbers in as many digits as it takes to tell them apart."""
+    """Format two numbers with enough digits to distinguish them."""
     for digits in (6, 9, 12, 17):
         texts = (f"{first:.{digits}g}", f"{second:.{digits}g}")
         if texts[0] != texts[1]:
@@ -280,14 +277,14 @@ def format_distinct(first: float, second: float) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class EagerRun:
-    """The outputs, and for each seed the gradients."""
+    """The outputs of eager torch, and its gradients for each seed."""
 
     outputs: tuple[Array, ...]
     gradients: tuple[Mapping[str, Array], ...]
 
 
 def run_eager(formula: DerivedReference, dtype: str, every: Sequence[Weights]) -> EagerRun | None:
-    """The table's torch calls on inputs of the candidate's type."""
+    """Run the formula's torch calls in the candidate's dtype; None without torch."""
     if torch_version() is None:
         return None
     import torch

@@ -38,17 +38,17 @@ ADVICE = {
 }
 
 TWICE, SPREAD = 2, 4.0
-"""Of two calls one is right where every second is wrong; and how far, in spreads, a steady error has to stick out."""
+"""The number of repetitions that find an error in every second call, and the spreads that a steady error exceeds."""
 CALLS, ENTRIES = 24, 1 << 20
-"""How often the same v is pulled back again, and how many entries of inputs and outputs all these calls may have."""
+"""The largest number of repeated calls with the same v, and of entries in all of them."""
 ALIKE = 100
-"""How many times what rounding may do two gradients have to be apart to be told from one another."""
+"""The ratio to the rounding error above which two gradients count as different."""
 Gradients = Mapping[str, Array]
 BATTERY = "contract"
 
 
 def check_purity(bench: Bench) -> BatteryResult:
-    """v, inputs and saved tensors before and after each call."""
+    """Compare v, inputs and saved tensors before and after each call."""
     changes = [*bench.run.changes, *(change for pull in bench.pulls for change in pull.changes)]
     seen: dict[tuple[str, str], Mutation] = {}
     for change in changes:
@@ -60,7 +60,7 @@ def check_purity(bench: Bench) -> BatteryResult:
 
 
 def mutation_finding(change: Mutation) -> Finding:
-    """What was written into, from what to what."""
+    """Return the finding of a write into a tensor."""
     before, after = format_distinct(change.before, change.after)
     said = f"{change.what} was {before} before the call and is {after} after it: {ADVICE[change.kind]}"
     kind = "mutates_input" if change.kind == "mutates_saved" else change.kind
@@ -69,9 +69,9 @@ def mutation_finding(change: Mutation) -> Finding:
 
 
 def check_determinism(bench: Bench) -> BatteryResult:
-    """The same seed again, through the same graph and through a fresh one, beside a forward pass at other numbers.
+    """Repeat a seed through the same graph and a new one, also after a forward pass at other inputs.
 
-    Then again and again, by turns: what keeps a buffer that wraps round is wrong in one call of so many.
+    Further repetitions alternate, since a reused buffer may be wrong only in one of many calls.
     """
     fresh = bench.candidate.run()
     unsteady = random_forward_finding(bench, fresh)
@@ -100,7 +100,7 @@ def check_determinism(bench: Bench) -> BatteryResult:
 
 
 def random_forward_finding(bench: Bench, fresh: CandidateRun) -> Finding | None:
-    """What a second forward pass says else than the first."""
+    """Return a finding if a second forward pass differs from the first."""
     if fresh.failure:
         return Finding("nondeterministic", "", "out", f"the second time, the forward pass {fresh.failure}", {})
     for n, (a, b) in enumerate(zip(bench.run.outputs, fresh.outputs, strict=False)):
@@ -115,7 +115,7 @@ def random_forward_finding(bench: Bench, fresh: CandidateRun) -> Finding | None:
 def repeat_findings(
     bench: Bench, once: PullResult, pull: PullResult, when: str, time: str = "the second time"
 ) -> Iterator[Finding]:
-    """What differs the second time, or another ``time``; ``slight`` where rounding may be as large."""
+    """Yield a finding if a repetition differs; ``slight`` if the difference may be rounding."""
     if pull.failure:
         yield Finding("nondeterministic", "", "backward", f"{time}, {when}, backward {pull.failure}", {})
         return
@@ -128,9 +128,9 @@ def repeat_findings(
 
 
 def without_random_errors(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
-    """The bench without what comes only now and then, which is told: wrong seeds are asked for again.
+    """Return the bench without errors that vary between calls, and a finding about them; wrong seeds are repeated.
 
-    An entry stays wrong where what came is farther from the right number than it is from itself.
+    An entry stays wrong if its error exceeds the spread of the repetitions.
     """
     pulls, found = list(bench.pulls), list[Finding]()
     trials = {name: bench.trials[name] for name in bench.candidate.names}
@@ -154,7 +154,7 @@ def without_random_errors(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
 
 
 def run_at_reversed_inputs(bench: Bench) -> tuple[CandidateRun | None, tuple[Gradients, Gradients] | None]:
-    """A forward pass at the same numbers in reverse order, and what is right here and there; None without a formula."""
+    """Run a forward pass at reversed inputs; return it with the right gradients of both, or None without a formula."""
     formula = bench.formula
     if formula is None:
         return None, None
@@ -171,9 +171,9 @@ def run_at_reversed_inputs(bench: Bench) -> tuple[CandidateRun | None, tuple[Gra
 def stale_state_findings(
     bench: Bench, pull: PullResult, right: tuple[Gradients, Gradients], there: bool = False
 ) -> Iterator[Finding]:
-    """Of two forward passes, here and ``there``, each backward is that of its own pass.
+    """Yield a finding if the backward of one of two forward passes returns the gradient of the other.
 
-    Named only where the gradient of one pass is, entry for entry, the right one at the numbers of the other.
+    All its entries must be right at the other pass's inputs.
     """
     own, others = reversed(right) if there else right
     for name, came in pull.gradients.items():
@@ -193,7 +193,7 @@ def stale_state_findings(
 
 
 def check_accumulation(bench: Bench) -> BatteryResult:
-    """``.grad`` held ones before: ones have to be added to."""
+    """Check that the backward adds to ``.grad``, which has ones before."""
     pull = bench.run.accumulated(bench.mixed)
     if pull is None:
         return not_made("accumulation", "there is no .grad")
@@ -210,7 +210,7 @@ def check_accumulation(bench: Bench) -> BatteryResult:
 
 
 def check_contract(bench: Bench) -> BatteryResult:
-    """Arity, shape, type and device of what custom backwards return."""
+    """Check the number, shapes, dtypes and devices of the gradients that custom backwards return."""
     seen = [returned for pull in bench.pulls for returned in pull.returned]
     breaches: dict[tuple[object, ...], Finding] = {}
     for returned in seen:
@@ -223,7 +223,7 @@ def check_contract(bench: Bench) -> BatteryResult:
 
 
 def exception_findings(bench: Bench) -> Iterator[Finding]:
-    """A backward that raises, for some v or through a graph that was used, unless what it returned says why."""
+    """Yield a finding if a backward raises, for some v or the second time, unless its results are wrong anyway."""
     for weights, pull in zip(bench.weights, bench.pulls, strict=True):
         who = pull.functions[0] if len(pull.functions) == 1 else "backward"
         if bench.candidate.spent and not pull.failure:
@@ -238,7 +238,7 @@ def exception_findings(bench: Bench) -> Iterator[Finding]:
 
 
 def contract_breaches(returned: ReturnedGradients) -> Iterator[Finding]:
-    """What is wrong with one answer."""
+    """Iterate over the findings about the results of one custom backward."""
     got, wanted = returned.got, returned.wanted
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
@@ -272,7 +272,7 @@ def contract_breaches(returned: ReturnedGradients) -> Iterator[Finding]:
 
 
 def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
-    """What autograd does to a gradient that was left unreduced, and what would do."""
+    """Explain how to sum an unreduced gradient, and that autograd does so silently."""
     extra = len(shape) - len(right)
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
     said = f"sum over the broadcast axes, .sum({axes[0] if len(axes) == 1 else axes}); autograd does that "
@@ -280,7 +280,7 @@ def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
 
 
 def print_findings(bench: Bench) -> Iterator[Finding]:
-    """What the candidate prints."""
+    """Yield a finding if the candidate prints."""
     for where, text in (("the forward pass", bench.run.printed), *(("backward", p.printed) for p in bench.pulls)):
         if text:
             first = text.strip().splitlines() or ["a blank line"]

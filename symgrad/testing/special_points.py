@@ -1,13 +1,13 @@
-"""Points at which more is known of a gradient: kinks, where a candidate may choose, and small whole numbers.
+"""Checks at special points: kinks, where several gradients are valid, and small integers, where rounding is excluded.
 
-At a kink any number between two slopes is a derivative. Sides are one-sided quotients of the formula's forward pass,
-and what parts them has to stay as the step shrinks. Comes in: the bench, and the trials of one input. Goes out: an
-`Excuse`, the same trials with the legal choices taken for right, or a word on the choice that is none; and the battery
-that names samples within a difference step of a kink.
+At a kink any number between both slopes is a valid derivative. Slopes are one-sided quotients of the formula's forward
+pass whose difference does not vanish with the step. Comes in: the bench, and the trials of one input. Goes out: an
+`Excuse`, the same trials with valid choices accepted, or a message about an invalid one; and the battery that reports
+samples within a difference step of a kink.
 
-Where every number on the way is whole, low precision has no excuse, and a battery asks for equality. It is made for
-functions that are linear in each input (products, sums, convolutions), in types below float64, and only where each
-share on the way back is a fraction that the type holds: a mean of five divides by 5, and 1/5 is no float.
+If all intermediate numbers are integers, low precision does not round, and a battery requires equality. It applies to
+functions that are linear in each input (products, sums, convolutions), in dtypes below float64, if every intermediate
+gradient is representable: a mean of five divides by 5, and 1/5 is not.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ JUMP = 1e-3
 
 LARGEST = 2
 SPARE = 2
-"""How many times larger what is added up on the way may be than what is seen of it."""
+"""A factor for intermediate sums larger than the observed ones."""
 MOST_SEEDS = 64
-"""Outputs up to which every row of J is asked for."""
+"""The largest number of outputs for which every row of J is computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Excuse:
-    """The trials that are left to be judged, what was let pass, and what was not although it lies at a kink."""
+    """The trials after valid choices at kinks were accepted, a note on these, and a message about an invalid one."""
 
     trials: Sequence[Trial]
     note: str = ""
@@ -62,30 +62,30 @@ class Excuse:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is left that is wrong."""
+        """Whether all trials are right."""
         return not any(trial.off.any() for trial in self.trials)
 
 
 def output_along(
     formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]
 ) -> Callable[[float], float]:  # fmt: skip
-    """Σ v·out along a direction."""
+    """Return Σ v·out as a function of a step along a direction."""
     return lambda shift: weighted_output(reference_at_step(formula, direction, shift), seeds)
 
 
 def reference_at_step(formula: DerivedReference, direction: Mapping[str, Array], step: float) -> DerivedReference:
-    """The formula a step away."""
+    """Return the formula at a step along a direction."""
     known = formula.inputs
     return formula.at({name: as_float(known[name]) + step * u for name, u in direction.items() if name in known})
 
 
 def weighted_output(formula: DerivedReference, seeds: Seeds) -> float:
-    """Σ v·out."""
+    """Return Σ v·out."""
     return float(sum(np.sum(s * out) for s, out in zip(seeds, formula.outputs, strict=True) if s is not None))
 
 
 def excuse_kinks(bench: Bench, name: str, excuse: Excuse) -> Excuse:
-    """The trials without what lies at a kink and is legal there."""
+    """Accept gradients at kinks that are valid."""
     formula, trials = bench.formula, excuse.trials
     if formula is None or name not in formula.inputs:
         return excuse
@@ -119,7 +119,7 @@ def excuse_kinks(bench: Bench, name: str, excuse: Excuse) -> Excuse:
 
 
 def lies_between_slopes(value: float, sides: Sides, share: float) -> bool:
-    """Whether a number lies between two slopes, but for rounding."""
+    """Whether a number lies between two slopes, up to rounding."""
     low, high = sorted(sides)
     return lies_between(value, (low - share * abs(low), high + share * abs(high)))
 
@@ -127,7 +127,7 @@ def lies_between_slopes(value: float, sides: Sides, share: float) -> bool:
 def tied_gradients(
     bench: Bench, formula: DerivedReference, number: int, name: str, off: Sequence[tuple[int, ...]]
 ) -> str:
-    """Shares of one output that are legal each by itself, and not together, as both 0 where two are equal."""
+    """Return a message if gradients are valid one by one but not together, as two zeros at a tie; else empty."""
     seeds, gradients = bench.weights[number].seeds, bench.pulls[number].gradients
     generator = np.random.default_rng(0)
     tied = {n: tied_entries(bench, formula, number, n) for n in bench.candidate.names}
@@ -149,7 +149,7 @@ def tied_gradients(
 
 
 def tied_entries(bench: Bench, formula: DerivedReference, number: int, name: str) -> Array:
-    """The entries of an input at which one output has two slopes."""
+    """Return the entries of an input at which an output has two slopes."""
     found = np.zeros(bench.candidate.shapes[name], dtype=bool)
     for at in list(np.ndindex(*found.shape))[: 4 * MOST]:
         total = output_along(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)})
@@ -158,7 +158,7 @@ def tied_entries(bench: Bench, formula: DerivedReference, number: int, name: str
 
 
 def check_kinks(bench: Bench) -> BatteryResult:
-    """The samples that lie at a kink, or within the step that a check by differences takes."""
+    """Report samples at a kink, or within a difference step of one."""
     formula = bench.formula
     if formula is None:
         return not_made("kink", "there is no formula")
@@ -167,7 +167,7 @@ def check_kinks(bench: Bench) -> BatteryResult:
 
 
 def kink_notes(bench: Bench, formula: DerivedReference) -> Iterator[str]:
-    """A sentence for each entry that lies beside a kink."""
+    """Iterate over a sentence for each entry at or near a kink."""
     generator = np.random.default_rng(1)
     seeds = tuple(np.ones(s.shape) for s in bench.mixed)
     names = [n for n in bench.candidate.names if n in formula.inputs]
@@ -193,7 +193,7 @@ def kink_notes(bench: Bench, formula: DerivedReference) -> Iterator[str]:
 def entry_kink_notes(
     formula: DerivedReference, name: str, at: tuple[int, ...], seeds: Seeds, scale: float
 ) -> Iterator[str]:
-    """One entry, if it is by itself at or beside a kink."""
+    """Yield a sentence about one entry if it is at or near a kink by itself."""
     direction = {name: unit_at(at, np.shape(formula.inputs[name]))}
     outs = [reference_at_step(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
     left, right = (float(f.pull(seeds)[name][at]) for f in outs)
@@ -216,7 +216,7 @@ def entry_kink_notes(
 
 
 def check_whole_numbers(bench: Bench) -> BatteryResult:
-    """The candidate and the formula at whole inputs and a whole seed."""
+    """Compare the candidate with the formula at integer inputs and seeds."""
     formula, dtype = bench.formula, bench.rounding.dtype
     if formula is None or dtype == "float64" or dtype not in EPSILON:
         return not_made("whole numbers", "the inputs are float64" if dtype == "float64" else "there is no formula")
@@ -261,13 +261,13 @@ def check_whole_numbers(bench: Bench) -> BatteryResult:
 
 
 class ExactSweep:
-    """Looks at every share on the way back; ``refusal`` says what a type with this ``epsilon`` does not hold of it."""
+    """Checks every intermediate gradient; ``refusal`` is why a dtype with this ``epsilon`` cannot represent one."""
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon, self.refusal = epsilon, ""
 
     def followed(self, at: DerivedReference, number: int, seed: Array) -> dict[str, Array]:
-        """vᵀJ of one output; row by row where it has few entries, so that what is added up shows in each sum."""
+        """Return vᵀJ of one output, row by row if it has few entries, so that sums of magnitudes are known."""
         program, values = at.programs[number], at.values[number]
         names = [n for n in at.wanted if any(t.name == n for t in program.inputs)]
         places = list(map(tuple, np.argwhere(seed)))
@@ -292,14 +292,14 @@ class ExactSweep:
         return {n: np.asarray(sum(as_float(row[n]) for row in found)) for n in names if found}
 
     def held(self, part: Array) -> None:
-        """Whether a share is made of whole halves, quarters, …"""
+        """Record a refusal unless an intermediate gradient consists of dyadic fractions."""
         denominators = {getattr(entry, "denominator", 1) for entry in part.flat} if is_exact(part) else {3}
         if any(n & (n - 1) or n > 1 / self.epsilon for n in denominators):
             self.refusal = "intermediate values that cannot be represented in"
 
 
 def is_linear_per_input(formula: DerivedReference, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:
-    """Whether the gradient by each input is the same wherever that input is."""
+    """Whether the gradient with respect to each input does not depend on that input."""
     here = formula.at(whole).pull(seeds)
     moved = ((name, formula.at({**whole, name: 2 * array + 1})) for name, array in whole.items())
     return all(np.array_equal(here[name], there.pull(seeds)[name]) for name, there in moved)

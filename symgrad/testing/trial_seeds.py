@@ -1,15 +1,14 @@
-"""How closely two gradients have to agree, what rounding may do to one, and the seeds that a backward is tried with.
+"""Tolerances of gradients, the effect of rounding, and the seeds with which a backward is tested.
 
-Comes in: the type that the candidate computes in; a program with its values; the shapes of the outputs. Goes out: a
-`GradientTolerance`, vᵀJ with noise, and `Weights`. An entry of vᵀJ is a sum, and what rounding may do to it is measured
-by Σ|v|·|J|: a sum that cancels has no more digits than its terms. In low precision a candidate may be twice as far off
-as torch's own backward is. For the noise the forward values are moved, and each local pullback by a share of the sum of
-the magnitudes of its terms: 1 − tanh² has few digits where tanh is near 1, however it is computed.
+Comes in: the candidate's dtype; a program with its values; the shapes of the outputs. Goes out: a `GradientTolerance`,
+vᵀJ with noise, and `Weights`. An entry of vᵀJ is a sum whose rounding error is measured relative to Σ|v|·|J|: a sum
+that cancels has no more digits than its terms. In low precision a candidate's error may be twice that of torch's own
+backward. The noise perturbs forward values, and each local pullback relative to the sum of the magnitudes of its terms:
+1 − tanh² has few digits where tanh is near 1, however it is computed.
 
-Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. So there is
-every row of J where that is little, and weights that mix rows. Zeros have to give zeros, and so has a v of the left
-null space of J. Whole numbers alone are blind, too: a backward that rounds v, casts it to a type with fewer digits,
-clips it or drops what is small gives the same for them.
+Ones alone miss errors: 1ᵀJ is 0 for softmax and layer norm, so a backward that ignores v passes. So the seeds include
+every row of a small J, weights that mix rows, zeros, and a v of the left null space of J; the last two must give zeros.
+Integers alone miss errors, too: a backward that rounds, casts or clips v gives the same for them.
 """
 
 from __future__ import annotations
@@ -32,33 +31,33 @@ from symgrad.program import Apply, Program
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ALLOWED = {"float64": 1e-9, "float32": 2.0**-17, "float16": 2.0**-7, "bfloat16": 2.0**-4}
-"""Relative to Σ|v|·|J|; for float64 what a chain of delicate functions needs, else 64 or 8 ulps."""
+"""Tolerances relative to Σ|v|·|J|: 64 or 8 ulps; for float64 enough for a chain of ill-conditioned functions."""
 LEAST = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
-"""Below that a number has fewer digits."""
+"""The smallest normal numbers."""
 LARGEST = {"float64": np.inf, "float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
-"""What is no smaller is infinite in the type."""
+"""The smallest powers of two that overflow."""
 LOWER = {"float64": ("float32", "bfloat16", "float16"), "float32": ("bfloat16", "float16")}
 FACTOR = 2.0
-"""A candidate may be as many times as far off as eager torch."""
+"""The largest allowed ratio of a candidate's error to eager torch's."""
 NOTHING = 1e-13
-"""Of the sum of magnitudes: less is 0 but for rounding."""
+"""A sum below this share of the sum of magnitudes is 0 up to rounding."""
 MOST_ROWS = 64
-"""Outputs with more entries than this are not tried row by row."""
+"""The largest number of output entries that are tested row by row."""
 SOME = 8
 RANK = 1e-9
 TIMES = ((1.0,), (-(2.0**12), -(2.0**6), -(2.0**3)), (2.0**-12, 2.0**-6, 2.0**-3))
-"""What the random seed with all its digits is multiplied by: the first of which the type holds what comes back."""
+"""Factors of the random seed; of each group the first whose gradients are in the dtype's range is used."""
 SHORTER = (8, 11, 24)
 """Binary digits of bfloat16, float16 and float32."""
 ROOM = 64
-"""How far from the largest and the smallest number of the type gradients have to stay: more may stand on the way."""
+"""The margin of gradients from the dtype's limits, since intermediate values may be larger."""
 
 
 @dataclass(frozen=True)
 class GradientTolerance:
-    """The type that counts, what may be off relative to the scale of a sum, and torch's own error relative to it.
+    """The lowest dtype, the tolerance relative to the scale of a sum, and torch's own relative error.
 
-    ``given``: the tolerance is the user's own, and torch's error does not count.
+    ``given``: the tolerance is the user's, and torch's error does not count.
     """
 
     dtype: str
@@ -68,37 +67,37 @@ class GradientTolerance:
 
     @property
     def allowed(self) -> float:
-        """Relative to Σ|v|·|J|."""
+        """The tolerance relative to Σ|v|·|J|."""
         return self.beside(self.eager or 0.0)
 
     def beside(self, eager: float) -> float:
-        """Relative to Σ|v|·|J|, where torch itself is off by ``eager``."""
+        """Return the tolerance relative to Σ|v|·|J| if torch's own error is ``eager``."""
         return self.share if self.given else max(self.share, FACTOR * eager)
 
     def within(self, array: Array) -> Array:
-        """Where numbers are not too large for the type."""
+        """Return where numbers do not overflow in the dtype."""
         return np.abs(array) < LARGEST.get(self.dtype, np.inf)
 
     def ulps(self, gap: float, scale: float) -> float:
-        """A difference in units of the last place of ``scale``."""
+        """Return a difference in ulps of ``scale``."""
         return gap / (EPSILON.get(self.dtype, 2.0**-52) * scale) if scale else 0.0
 
 
 def coarsest_tolerance(dtypes: Sequence[str], tolerance: float | None, floor: float) -> GradientTolerance:
-    """From the coarsest of the types; ``tolerance`` is the user's own, ``floor`` that of the oracle."""
+    """Return the tolerance for the lowest of the dtypes; ``tolerance`` is the user's, ``floor`` the reference's."""
     coarsest = max(dtypes, key=lambda dtype: EPSILON.get(dtype, 1.0), default="float64")
     share = ALLOWED.get(coarsest, 1e-9) if tolerance is None else tolerance
     return GradientTolerance(coarsest, max(share, floor) if tolerance is None else share, given=tolerance is not None)
 
 
 def cast_to(array: Array, dtype: str) -> Array:
-    """Numbers in a lower type, as float64."""
+    """Round an array to a lower dtype, and return it as float64."""
     with np.errstate(over="ignore"):
         return to_bfloat16(array) if dtype == "bfloat16" else array.astype(dtype).astype(np.float64)
 
 
 def shaken_pull(program: Program, values: Values, name: str, share: float, number: int) -> Callable[[Array], Array]:
-    """vᵀJ by one input with noise from generator ``number``, for as many seeds as are given: the values move once."""
+    """Return a function from seeds to vᵀJ of one input with noise of generator ``number``; values move once."""
     point = values.with_arrays(perturbed(values.arrays, number, share))
     sweep = Pull(program, point, [name])
 
@@ -113,7 +112,7 @@ def shaken_pull(program: Program, values: Values, name: str, share: float, numbe
 
 
 def cancelling_step(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
-    """The last step in which all that comes back for a seed cancels, on the way to one input."""
+    """Return the last step whose cotangent cancels to 0 for a seed, on the path to one input, or None."""
     found: list[Apply] = []
 
     def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
@@ -128,9 +127,9 @@ def cancelling_step(program: Program, values: Values, seed: Array, name: str) ->
 
 
 def term_magnitudes(read: Read, cotangent: Array, place: int) -> Array:
-    """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated.
+    """Return Σ |terms| of one local pullback for each entry; 0 if it cannot be evaluated.
 
-    A backward written by hand may cancel inside of one step: 1 − tanh² where tanh is flat.
+    A hand-written backward may cancel inside one step, as 1 − tanh² does where tanh is flat.
     """
     form, arrays, sizes = read
     try:
@@ -143,16 +142,16 @@ def term_magnitudes(read: Read, cotangent: Array, place: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A seed for each output, and what the whole is called."""
+    """A seed for each output, and their name."""
 
     name: str
     seeds: tuple[Array, ...]
     basic: bool = False
-    """Whether it is 1 in one place and 0 elsewhere."""
+    """Whether the seed is a basis vector."""
 
 
 def integer_seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
-    """Random integers from generator ``number``, the basis (some of it, where it is large), zeros and ones."""
+    """Iterate over random integers of generator ``number``, the basis (a sample if it is large), zeros and ones."""
     generator = np.random.default_rng(number)
     yield Weights("random integers", tuple(drawn_integers(generator, shape, 4) for shape in shapes))
     sizes = [int(np.prod(shape, dtype=object)) for shape in shapes]
@@ -172,7 +171,7 @@ def integer_seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[We
 
 
 def drawn_integers(generator: np.random.Generator, shape: tuple[int, ...], largest: int) -> Array:
-    """Whole numbers, none of them 0: an entry with the weight 0 hides what is wrong there."""
+    """Draw nonzero integers, since a weight 0 hides errors."""
     found = generator.integers(-largest, largest + 1, size=shape)
     return np.where(found == 0, largest + 1, found).astype(np.float64)
 
@@ -180,7 +179,7 @@ def drawn_integers(generator: np.random.Generator, shape: tuple[int, ...], large
 def real_seeds(
     shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], number: int, coarsest: str, reach: float
 ) -> Iterator[Weights]:
-    """Random numbers with all digits of the outputs' types, their large and small multiples; ``reach`` is max Σ|J|."""
+    """Iterate over random floats with all digits of the dtypes, and their multiples; ``reach`` is max Σ|J|."""
     generator = np.random.default_rng(number + 4)
     low, high = ROOM * LEAST.get(coarsest, 0.0), LARGEST.get(coarsest, np.inf) / ROOM
     drawn = [drawn_digits(generator, shape) * generator.choice((-1.0, 1.0), shape) for shape in shapes]
@@ -193,7 +192,7 @@ def real_seeds(
 
 
 def drawn_digits(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Numbers from 0.25 to 2, each of which a cast to fewer digits moves by a fourth of the last place or more."""
+    """Draw numbers from 0.25 to 2 that a cast to a lower dtype changes by at least a quarter of its last place."""
     found: Array = np.zeros(shape)
     near: Array = np.ones(shape, dtype=bool)
     while near.any():
@@ -204,7 +203,7 @@ def drawn_digits(generator: np.random.Generator, shape: tuple[int, ...]) -> Arra
 
 
 def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Weights | None:
-    """A v with vᵀJ = 0 but for rounding, from the rows of J by every input; None where there is only 0."""
+    """Return a v with vᵀJ = 0 up to rounding, from the rows of J of every input; None if there is only 0."""
     flat = [array.reshape(len(array), -1) for array in rows.values()]
     matrix = np.concatenate(flat, 1) if flat else np.zeros((0, 0))
     if not matrix.size or not np.isfinite(matrix).all():
