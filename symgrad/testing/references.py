@@ -1,8 +1,7 @@
-"""What the right gradient is: by the derived formula, or, where nothing can be derived, by differences.
+"""The reference gradient: by the derived formula, or, if nothing can be derived, by difference quotients.
 
-Comes in: what the candidate was claimed to be, and the numbers. Goes out: a `DerivedReference` or a
-`DifferenceReference`, both of which pull seeds back in float64, from the same rounded inputs, whatever type the
-candidate computes in.
+Comes in: the claimed expression, and the inputs. Goes out: a `DerivedReference` or a `DifferenceReference`; both
+compute vᵀJ in float64 from the same rounded inputs, whatever dtype the candidate has.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from symgrad.tracing import Capture, capture
 from symgrad.tracing.lift import relabel_program
 
 STEP = 1e-3
-"""How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""
+"""The relative step of difference quotients; two steps give an error of fourth order."""
 MOST_MOVED = 200
-"""Entries of inputs beyond which a Jacobian by differences costs too much."""
+"""The largest number of input entries for a Jacobian by differences."""
 
 
 @dataclass(frozen=True, eq=False)
 class DerivedReference:
-    """A program for each output, its values, and the inputs to differentiate by."""
+    """A program for each output, its values, and the inputs to differentiate with respect to."""
 
     text: str
     programs: tuple[Program, ...]
@@ -50,7 +49,7 @@ class DerivedReference:
 
     @cached_property
     def inputs(self) -> Mapping[str, Array]:
-        """The numbers of the inputs."""
+        """The values of the inputs."""
         return {t.name: v[t.name] for p, v in zip(self.programs, self.values, strict=True) for t in p.inputs}
 
     @cached_property
@@ -60,40 +59,40 @@ class DerivedReference:
 
     @property
     def whole(self) -> bool:
-        """Whether the outputs are whole numbers that were computed without rounding."""
+        """Whether the outputs are integers that were computed without rounding."""
         held = [v[p.output] for p, v in zip(self.programs, self.values, strict=True)]
         return all(is_exact(a) and all(getattr(n, "denominator", 1) == 1 for n in np.asarray(a).flat) for a in held)
 
     @cached_property
     def sweeps(self) -> tuple[Pull, ...]:
-        """The sweep back from each output: what its steps read is asked once for all seeds."""
+        """The backward sweep from each output, prepared once for all seeds."""
         known = [{t.name for t in program.inputs} for program in self.programs]
         pairs = zip(self.programs, self.values, known, strict=True)
         return tuple(Pull(p, v, [n for n in self.wanted if n in inputs]) for p, v, inputs in pairs)
 
     @cached_property
     def opened(self) -> tuple[tuple[Program, Values] | None, ...]:
-        """Each program with its composite steps opened, and its values; None where it has none."""
+        """Each program with its composite steps expanded, and its values; None if it has none."""
         return tuple(map(opened_program, self.programs, self.values))
 
     def part(self, number: int, seed: Array) -> dict[str, Array]:
-        """What one output contributes."""
+        """Return one output's contribution to vᵀJ."""
         found = self.sweeps[number].back({self.programs[number].output: seed})
         nothing = {n: np.zeros(np.shape(self.inputs.get(n, 0.0))) for n in self.wanted if n not in found}
         return {n: nothing[n] if n in nothing else as_float(found[n]) for n in self.wanted}
 
     def pull(self, seeds: Seeds) -> dict[str, Array]:
-        """vᵀJ by every wanted input."""
+        """Return vᵀJ for every wanted input."""
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
 
     @cached_property
     def shaken_pull(self) -> Callable[[int, str, float, int], Callable[[Array], Array]]:
-        """`trial_seeds.shaken_pull` of one output, made once."""
+        """`trial_seeds.shaken_pull` of one output, cached."""
         return cache(lambda place, *asked: shaken_pull(self.programs[place], self.values[place], *asked))
 
     def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
-        """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
+        """Return vᵀJ for one input with all values perturbed in their last digits, which estimates rounding."""
         found = np.zeros(np.shape(self.inputs.get(name, 0.0)))
         for place, (program, seed) in enumerate(zip(self.programs, seeds, strict=True)):
             if seed is not None and any(t.name == name for t in program.inputs):
@@ -101,30 +100,30 @@ class DerivedReference:
         return found
 
     def at(self, inputs: Mapping[str, Array]) -> DerivedReference:
-        """The same at other numbers."""
+        """Return the reference at other inputs."""
         given = {**self.inputs, **inputs}
         found = [forward(p, {t.name: given[t.name] for t in p.inputs}) for p in self.programs]
         return DerivedReference(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
 
     @cached_property
     def sweep(self) -> Callable[[int, str], Sweep]:
-        """The pullback of one output by one input, as index equations, derived once."""
+        """The pullback of one output with respect to one input, as index equations, cached."""
         return cache(lambda number, name: pullback(self.programs[number], name))
 
     @cached_property
     def form(self) -> Callable[[int, str], ProgramForm | None]:
-        """The closed form of that, where there is one."""
+        """The closed form of that pullback, or None, cached."""
         return cache(lambda number, name: prove_program_form(self.programs[number], name, self.values[number]))
 
     @cached_property
     def lines(self) -> Backward:
-        """The backward of the only output, line by line."""
+        """The backward of the single output, line by line."""
         (program,), (values,) = self.programs, self.values
         return derive_backward(program, [t.name for t in program.inputs if t.name in self.wanted], values=values)
 
 
 def opened_program(program: Program, values: Values) -> tuple[Program, Values] | None:
-    """A program of smaller steps that computes the same; None where there is none."""
+    """Return an equal program of smaller steps, with its values; None if there is none."""
     with contextlib.suppress(SymgradError):
         wider = expand_composites(program)
         if len(wider.steps) > len(program.steps):
@@ -134,7 +133,7 @@ def opened_program(program: Program, values: Values) -> tuple[Program, Values] |
 
 @dataclass(frozen=True, eq=False)
 class DifferenceReference:
-    """The Jacobians by central differences of the candidate's own forward pass: nothing else is known of it."""
+    """The Jacobians by central differences of the candidate's own forward pass."""
 
     text: str
     outputs: tuple[Array, ...]
@@ -143,7 +142,7 @@ class DifferenceReference:
     tolerance: float
 
     def pull(self, seeds: Seeds) -> dict[str, Array]:
-        """vᵀJ by every input."""
+        """Return vᵀJ for every input."""
         return {
             name: np.asarray(sum(np.tensordot(s, j, s.ndim) for s, j in zip(seeds, js, strict=True) if s is not None))
             for name, js in self.jacobians.items()
@@ -157,9 +156,9 @@ def derive_reference(
     expression: Any, arrays: Mapping[str, Array], scalars: Mapping[str, Any], wanted: Sequence[str],
     shapes: Mapping[str, Sequence[Any]],
 ) -> DerivedReference:  # fmt: skip
-    """What an expression, one for each output, or a captured program says at these numbers.
+    """Return the reference of an expression, one for each output, or of a captured program, at these inputs.
 
-    Raises `SymgradError` where it does not fit them.
+    Raises `SymgradError` if it does not fit them.
     """
     if isinstance(expression, Capture):
         return reference_from_capture(expression, arrays, wanted)
@@ -173,7 +172,7 @@ def derive_reference(
 
 
 def reference_for_outputs(expression: Any, count: Callable[[], int], *given: Any) -> DerivedReference:
-    """`derive_reference`, also for one text that is several tensors, where the function returns ``count`` of them."""
+    """Return `derive_reference`, also for one text with several outputs if the function returns ``count`` of them."""
     try:
         return derive_reference(expression, *given)
     except NotationError:
@@ -190,7 +189,7 @@ def reference_for_outputs(expression: Any, count: Callable[[], int], *given: Any
 def program_at_values(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
-    """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
+    """Read one expression and compute its values; inputs that it does not mention have gradient 0."""
     mentioned = text_inputs(text, {**arrays, **scalars})
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
@@ -212,7 +211,7 @@ def program_at_values(
 
 
 def reference_from_capture(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> DerivedReference:
-    """A captured program, on the numbers at hand, in float64."""
+    """Return the reference of a captured program at these inputs, in float64."""
     if program.boxes:
         box = program.black_boxes[0]
         raise InputError(
@@ -242,7 +241,7 @@ def reference_from_capture(program: Capture, arrays: Mapping[str, Array], wanted
 def capture_reference(
     function: Callable[..., Any], inputs: Mapping[str, Any], arrays: Mapping[str, Array], wanted: Sequence[str]
 ) -> DerivedReference | str:
-    """The function's own forward pass as a formula; the reason where there is none."""
+    """Return the function's own forward pass as a formula, or the reason why there is none."""
 
     def call(*given: Any) -> Any:
         return function(*given)
@@ -266,7 +265,7 @@ def capture_reference(
 
 
 def reference_by_differences(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> DifferenceReference | str:
-    """Jacobians by differences, in float64 where the candidate computes in it; the reason where there are none."""
+    """Return Jacobians by differences in float64, or the reason why there are none."""
     names = candidate.names
     if sum(arrays[n].size for n in names) > MOST_MOVED:
         return f"{why}, and the inputs are too large for difference quotients"

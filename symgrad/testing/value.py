@@ -1,6 +1,6 @@
-"""The numbers themselves: for each seed and input the candidate's gradient beside the derived vᵀJ.
+"""The comparison of values: for each seed and input the candidate's gradient and the derived vᵀJ.
 
-What differs is diagnosed; what differs at a kink only, and lies between the two slopes there, is no mismatch.
+Differences are diagnosed; a difference at a kink is accepted if the gradient lies between both slopes.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from symgrad.testing.special_points import GRADCHECK, Excuse, excuse_kinks
 from symgrad.testing.trial_seeds import EPSILON, cancelling_step
 
 ALIKE = 1e-6
-"""Relative to the larger one: differences that are alike."""
+"""The relative tolerance within which two differences count as equal."""
 SMALL = 1e-9
-"""Relative to v: gradients that may be rounding alone."""
+"""The size relative to v below which a gradient may be rounding alone."""
 ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
-"""Causes that no line of the candidate's backward says more of."""
+"""Causes for which no line of the candidate's backward is searched."""
 
 
 def output_shape_finding(truth: GradientReference | None, run: CandidateRun) -> Finding | None:
-    """Whether the forward pass gives other tensors than what was said: no weights fit both."""
+    """Return a finding if the number or shapes of the outputs differ from the reference's."""
     if truth is None:
         return None
     name, right, got = truth.text, truth.outputs, run.outputs
@@ -60,12 +60,12 @@ def output_shape_finding(truth: GradientReference | None, run: CandidateRun) -> 
 
 
 def label_of(number: int, outputs: Sequence[Array]) -> str:
-    """What one of the outputs is called."""
+    """Return the label of an output."""
     return "out" if len(outputs) == 1 else f"output {number + 1}"
 
 
 def forward_finding(bench: Bench) -> Finding | None:
-    """Whether the forward pass computes what was said at all."""
+    """Return a finding if the forward values differ from the reference's."""
     if bench.truth is None:
         return None
     right, name = bench.truth.outputs, bench.truth.text
@@ -87,7 +87,7 @@ def forward_finding(bench: Bench) -> Finding | None:
 
 
 def check_value(bench: Bench) -> BatteryResult:
-    """Every seed, every input."""
+    """Compare the gradients of every seed and input with the reference."""
     if bench.truth is None:
         return not_made("value", "there is no reference to compare with")
     bench, unsteady = without_random_errors(bench)
@@ -120,7 +120,7 @@ def check_value(bench: Bench) -> BatteryResult:
 
 
 def out_of_range_notes(bench: Bench) -> Iterator[str]:
-    """An entry that the type does not hold, which is compared with nothing."""
+    """Iterate over notes on entries that are not compared, since they are out of the dtype's range."""
     for name in bench.candidate.names:
         for right, trial, pull in zip(bench.expected, bench.trials[name], bench.pulls, strict=True):
             lost = np.isnan(trial.expected) & np.isfinite(right[name])
@@ -141,7 +141,7 @@ def out_of_range_notes(bench: Bench) -> Iterator[str]:
 
 
 def blind_spot_notes(bench: Bench) -> Iterator[str]:
-    """An input of which every gradient is 0 because what comes back to one step is in the left null space of its J."""
+    """Iterate over notes on inputs whose gradients are all 0, since a cotangent is in a step's left null space."""
     formula = bench.formula
     for name in bench.candidate.names if formula is not None else ():
         sizes = zip(bench.trials[name], bench.flat.max(1, initial=0.0), strict=True)
@@ -160,7 +160,7 @@ def blind_spot_notes(bench: Bench) -> Iterator[str]:
 
 
 def rounding_note(bench: Bench, worst_ulps: float) -> str:
-    """How far off a gradient in low precision is."""
+    """Return a note on the size of rounding errors in low precision."""
     eager = bench.rounding.eager
     dtype = bench.rounding.dtype
     said = f"only rounding: at most {six_digits(worst_ulps)} ulps of {dtype}"
@@ -172,7 +172,7 @@ def rounding_note(bench: Bench, worst_ulps: float) -> str:
 
 
 def eager_torch_note(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
-    """What torch's own backward of the formula's calls says of an entry: a third opinion."""
+    """Return a note on the entry's value by torch's own backward of the formula; empty if there is none."""
     answer = None if bench.formula is None else run_eager(bench.formula, "float64", [trial.weights])
     gradient = None if answer is None else answer.gradients[0].get(name)
     if gradient is None:
@@ -184,27 +184,27 @@ def eager_torch_note(bench: Bench, name: str, trial: Trial, at: tuple[int, ...])
 
 
 def ulps(bench: Bench, trial: Trial) -> float:
-    """How far off the worst entry is."""
+    """Return the largest error of a trial in ulps."""
     finite = np.isfinite(trial.expected)
     return bench.rounding.ulps(float(np.abs(trial.expected - trial.got)[finite].max(initial=0.0)), trial.scale)
 
 
 def worst_entry(trial: Trial) -> tuple[int, ...]:
-    """The place of the largest difference; of several that are as large but for rounding, the first."""
+    """Return the index of the largest difference, the first of several equal ones."""
     gaps = np.where(trial.off, trial.gaps(trial.expected), -1.0)
     largest = gaps >= gaps.max() * (1 - ALIKE)
     return largest_at(largest)
 
 
 def most_telling_trial(bad: Sequence[Trial]) -> Trial:
-    """The seed that shows most: the basis seed with the largest difference, else the first."""
+    """Return the trial to report: the basis seed with the largest difference, else the first."""
     basis = [t for t in bad if "onehot" in t.weights.name]
     sizes = [float(np.where(t.off, t.gaps(t.expected), 0.0).max()) for t in basis]
     return next((t for t, size in zip(basis, sizes, strict=True) if size >= max(sizes) * (1 - ALIKE)), bad[0])
 
 
 def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool, steady: bool) -> Finding:
-    """One input that is wrong, and why."""
+    """Return the finding about one wrong input, with its cause."""
     trial = most_telling_trial(bad)
     at = worst_entry(trial)
     where = format_entry_name(f"{name}.grad", at)
@@ -245,7 +245,7 @@ def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial],
 
 
 def name_wrong_lines(bench: Bench, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Findings with the line of the candidate's own backward that is wrong, where one is confirmed."""
+    """Iterate over findings, with the wrong line of the candidate's backward if one is confirmed."""
     lines = find_suspects(bench) if any(finding.kind not in ELSEWHERE for finding in found) else []
     for finding in found:
         if finding.kind in ELSEWHERE or not lines:

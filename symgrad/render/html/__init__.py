@@ -89,8 +89,8 @@ def to_html(
     """The explanation as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing.
 
     With ``entry``, the story of that one entry; ``brief``, the answer alone. Both leave out what can be edited.
-    ``asked`` is an exercise (`symgrad.exercises.asked`); with ``hidden``, an input, the page opens on the question and
-    the answers are hidden.
+    ``asked`` is an exercise (`symgrad.exercises.points.exercise_data`); with ``hidden``, an input, the page opens on
+    the question and the answers are hidden.
     """
     need_packages()
     page = explanation_page(explanation, entry, brief)
