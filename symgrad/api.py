@@ -1,4 +1,4 @@
-"""What users call, and the pipeline from what they say to an explanation: read, give values, derive, prove.
+"""The public functions, and the pipeline from a question to an explanation: read, give values, derive, prove.
 
 Reads top to bottom as the picture in docs/explanation/pipeline.md. Comes in: a text, values, shapes, weights. Goes out:
 an `Explanation`; formulas alone; and what else follows from the same equations: a Jacobian, vᵀJ, the pushforward Ju,

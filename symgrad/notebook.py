@@ -1,6 +1,6 @@
-r"""How notebooks show what is a text: in HTML as it stands, in Markdown as code, in LaTeX line by line.
+r"""The display of texts in notebooks: preformatted in HTML, code in Markdown, line by line in LaTeX.
 
-Comes in: an object whose ``str`` is worth reading. Goes out: the three forms that Jupyter asks for.
+Comes in: an object whose ``str`` is its report. Goes out: the three forms that Jupyter requests.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad_cli.main import main
-from tests.parsed import PARSED, nodes_of
+from tests.parsed import PARSED, nodes_of, tree_of
 
 ROOT = Path(__file__).parent.parent
 SOURCE = [*(ROOT / "symgrad").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
@@ -235,3 +235,11 @@ def test_a_page_of_an_explanation_and_of_a_story_carries_the_glossary(tmp_path: 
 def test_the_site_links_the_glossary() -> None:
     assert "\nglossary\n" in (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
     assert "(reference/glossary.md)" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
+@PARSED
+def test_the_docstring_of_a_module_begins_with_what_it_is() -> None:
+    first = {
+        path: (ast.get_docstring(tree_of(path.read_text(encoding="utf-8"))) or "").split(" ")[0] for path in SOURCE
+    }
+    assert [str(path) for path, word in first.items() if word in ("What", "Where", "Of", "Which", "How")] == []

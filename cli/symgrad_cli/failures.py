@@ -1,4 +1,4 @@
-"""How a command ends that cannot go on: a message on stderr and an exit status, and no traceback.
+"""The end of a command that cannot go on: a message on stderr and an exit status, and no traceback.
 
 Comes in: a verb. Goes out: the verb, whose errors become messages, and the group of verbs, which ends well too where
 what click itself says (help) cannot be written. Results on stdout stay whole or absent.

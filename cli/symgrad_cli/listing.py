@@ -1,4 +1,4 @@
-"""What ``symgrad ops`` prints: the table, one of its operations in full, or where derivatives are a choice."""
+"""The output of ``symgrad ops``: the table, one of its operations in full, or its conventions at kinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results go: the terminal, or a file that is written whole or not at all.
+"""The destination of results: the terminal, or a file that is written whole or not at all.
 
 Whatever standard output is (closed, full, a pipe that ends early, an alphabet without Greek), nothing ends in a
 traceback: what cannot be written is said, what the alphabet lacks is spelled out.

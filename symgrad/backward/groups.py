@@ -1,4 +1,4 @@
-"""Which steps of a program make one line: a tensor that is visible, and what is merged into it.
+"""The grouping of a program's steps into lines: a visible tensor, and the steps that are merged into it.
 
 Comes in: a program and the names that its reader knows. Goes out: `Group`s in the order of execution. A tensor gets a
 line, and a cotangent, of its own unless it is unnamed, read once, and one of these rules lets it go into its reader:

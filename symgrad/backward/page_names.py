@@ -1,4 +1,4 @@
-"""What the page calls tensors, their cotangents and the seeds: names that do not clash.
+"""The names of tensors, their cotangents and the seeds on a page, without clashes.
 
     h → v_h      the seed of the only output → v      x → x.grad
 

@@ -1,4 +1,4 @@
-"""How anything flows through a program, back and on: formulas, numbers, plans, names.
+"""Propagation through a program, backward and forward: of formulas, numbers, plans or names.
 
 Comes in: steps, what is there at some tensors, what one step makes of it and how two of it are added. Goes out: what
 reaches the others; and where anything flows back at all: not through what is only read, nor through what torch has no

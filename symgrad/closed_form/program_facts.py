@@ -1,4 +1,4 @@
-"""What is true of the tensors of one program: which is the inverse of which, what a norm of 0 says, what ``out`` is.
+"""Facts about the tensors of one program: inverses, the meaning of a norm 0, the definition of ``out``.
 
     t = x − mean x        Σ_k t[k] → 0, t − mean t → t
     out = x / ‖x‖         x[i] / ‖x‖ → out[i]

@@ -1,4 +1,4 @@
-"""Where an operation is defined and where its worked example is taken: what pages may say about its domain.
+"""The domain of an operation, as pages describe it, and the point of its worked example.
 
 Where samples are drawn (`symgrad.entries.spec`) is not where a function is defined: relu is sampled away from 0.
 Comes in: an operation, one of its examples. Goes out: sentences that hold at every point of a grid, on both sides

@@ -1,4 +1,4 @@
-"""How an entry of the table is made from one line of text.
+"""The creation of a table entry from one line of text.
 
 Comes in: the call of an operation, its equation, a sentence, and the few facts that follow from neither. Goes out: an
 `Op` in the `TABLE`, with its shape rule, options, forward, examples and torch's call. The rows themselves are in

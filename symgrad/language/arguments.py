@@ -1,6 +1,6 @@
-"""What users pass to symgrad's functions: names, flags, shapes, and numbers. Each is checked here before it is used.
+"""Checks of the arguments of public functions: names, flags, shapes, and numbers.
 
-Comes in: whatever was passed. Goes out: the same in a plain type, or an `InputError` that says what it has to be.
+Comes in: an argument of any type. Goes out: the same in a plain type, or an `InputError` with the required form.
 Numbers (nested lists, fractions, NumPy arrays, torch tensors) become NumPy arrays that are exact where they can be:
 int64 where all entries are integers, fractions in an object array where some are, float64 otherwise. Entries that are
 not finite or not real, ragged lists and arrays that are too large are refused by name and position. A torch tensor is

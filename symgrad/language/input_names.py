@@ -1,8 +1,7 @@
-"""Which names of a text are inputs, which ranks an input may have, and which names of a program are taken.
+"""The input names of a text, the likely ranks of inputs, and the used names of a program.
 
-A name that is read before anything is assigned to it is an input, unless it names a function or stands for a
-module. How an input is used says what shape it likely has: a factor of ``@`` is a matrix, a subscript of
-einsum has a letter per axis, and what nothing says is a vector.
+A name that is read before it is assigned is an input, unless it names a function or a module. Its use suggests its
+rank: a factor of ``@`` is a matrix, a subscript of einsum has a letter per axis, and any other input is a vector.
 
 `UsedNames` gives steps and inputs the first free name of ``h``, ``h_2``, ``h_3``, …. A loop asks for the same name in
 every iteration, so the last number that was given out is remembered.

@@ -1,4 +1,4 @@
-"""What a text says about sizes, in brackets and out of them: ``x.shape[0]``, ``len(x)``, ``x[0, 1:, None]``, ``n``.
+"""Sizes in a text, inside brackets and outside: ``x.shape[0]``, ``len(x)``, ``x[0, 1:, None]``, ``n``.
 
 Sizes stay symbols as long as possible. Where a plain integer is needed (``x[: n // 2]``, a slice with a step)
 an unknown size gets its number at once, and that is noted, so that the explanation can say what was assumed.

@@ -1,4 +1,4 @@
-"""What the names of an equation stand for: letters, tensors, numbers; and the equation without definitions.
+"""The meaning of the names in an equation: indices, tensors, numbers; and the equation without definitions.
 
 Comes in: an `IndexEquation`. `inline_definitions` replaces the names that ``where`` defines and gives each sum a letter
 of its own, so that no name means two things later on. `classify_names` says which names are tensors and with how many

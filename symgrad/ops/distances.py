@@ -1,9 +1,9 @@
-"""How long a vector is, (Σ |d|ᵖ)^(1/p) for every p; distances, cosines, and vectors cut or scaled to a length.
+"""Vector norms (Σ |d|ᵖ)^(1/p) for every p; distances, cosines, and vectors clipped or scaled to a norm.
 
-Comes in: p and what the entries d are. Goes out: the length as the text of an equation, and on arrays. At an entry that
-is 0 torch's derivative of |d|ᵖ is 0, also for p below 1, where there is none; for p below 0 one entry that is 0 makes
-the length 0. For p = ±∞ the entries that are as large as the length count alike, or each in full, as between two sets
-of points (``apart``).
+Comes in: p and the text of the entries d. Goes out: the norm as the text of an equation, and on arrays. At an entry 0
+torch's derivative of |d|ᵖ is 0, also for p below 1, where there is none; for p below 0 one entry 0 makes the norm 0.
+For p = ±∞ the entries of the largest size share the gradient equally, or each gets all of it, as between two sets of
+points (``apart``).
 """
 
 from __future__ import annotations

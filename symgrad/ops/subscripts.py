@@ -1,4 +1,4 @@
-"""What stands in the brackets behind a tensor: places, slices, new axes.
+"""The items in the brackets of an indexed tensor: integers, slices, new axes.
 
 A key has one item per axis it reads: ("int", i), ("slice", start, stop, step), ("new",) or ("all",). Once the axis is
 known, a slice also says where it begins and how many entries it keeps: ("slice", start, stop, step, begin, count), both

@@ -1,4 +1,4 @@
-"""Where float64 loses digits: saturated slopes, terms that cancel, what is below the smallest float, or overflows.
+"""Loss of digits in float64: saturated slopes, cancelling terms, underflow and overflow.
 
 Comes in: a program at a point, with an equation about it, weights for its output, or the output as the steps make it
 and as torch does. Goes out: the numbers of the same derived equations with many digits, and what a gradient that is 0

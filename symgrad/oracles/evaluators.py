@@ -1,4 +1,4 @@
-"""What the oracles evaluate by themselves: a SymPy formula at a point, and array operations from their text.
+"""The oracles' own evaluators: of a SymPy formula at a point, and of array operations from their text.
 
 Comes in: a SymPy formula over scalar symbols with a number for each; or text in Python's grammar over named arrays:
 arithmetic, comparisons, positions in brackets, a dozen primitives (`symgrad.closed_form.array_code`); any other call is

@@ -1,4 +1,4 @@
-"""What a text may call, and what a call would cost, found out before it is made; `UnsupportedText` if it is too much.
+"""The functions that a text may call, and the cost of a call before it runs; `UnsupportedText` if it is too high.
 
 Comes in: a word, in whichever library it stands; a function and its arguments. Only the words listed here are called,
 whatever else torch or NumPy have. A listed word with ``_`` behind it is the method or function that works in place. A

@@ -1,7 +1,7 @@
-"""Where the stations of a program stand, and the ways between them, so that few ways cross.
+"""The layout of a program's graph, with few crossings of edges.
 
-Comes in: stations and ways, plain data. Goes out: a column and a row for each station, and for a way that passes
-columns a lane in each. An input is drawn once more beside other operations that read it, where that keeps ways apart.
+Comes in: stations (nodes) and ways (edges), plain data. Goes out: a column and a row for each station, and a lane in
+each column that a way passes. An input is drawn again beside other operations that read it, if that avoids crossings.
 """
 
 from __future__ import annotations

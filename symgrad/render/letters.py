@@ -1,4 +1,4 @@
-"""What indices and entries are called on the page.
+"""The letters of indices and entries on a page.
 
 Indices of a formula are SymPy dummies whose own name is only a hint. Comes in: a program. Goes out: `Names`,
 which gives every index one letter, the same letter for the same axis wherever it can: outputs i, j, k, l as

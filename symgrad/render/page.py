@@ -1,4 +1,4 @@
-"""What a page consists of: plain data between the content, which knows the words, and the writers, which know the form.
+"""The parts of a page: plain data between the content, which has the words, and the writers, which have the form.
 
 A page has sections, a section blocks. Words are tuples of plain text, `Code` and mathematics; mathematics is
 anything with ``.text`` (Unicode) and ``.latex``. Code and mathematics are never taken apart by a writer.

@@ -1,4 +1,4 @@
-"""What pages claim and is not so: gathered over a whole build, told together, and the build fails.
+"""False claims of pages: they are collected over a whole build and reported together, and the build fails.
 
 Comes in: an explanation, or the text of a page, and what its author claims: sentences, closed forms, values, shapes of
 Jacobians. Goes out: a sentence for each claim that does not hold, and an `ExtensionError` at the end of the reading,

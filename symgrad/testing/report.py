@@ -1,7 +1,7 @@
-"""What a check of a backward found, as plain frozen data, and how that is read: as text, as JSON, as a page.
+"""The report of a checked backward, as frozen data, text, JSON and a page.
 
-Comes in: findings and batteries. Goes out: a `BackwardReport`; and `report_page`, self-contained HTML in the reader's
-own light or dark, with what was found and then a row for each battery.
+Comes in: findings and batteries. Goes out: a `BackwardReport`; and `report_page`, self-contained HTML in light or dark
+mode, with the findings and a row for each battery.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a check was asked for, looked through: which inputs are differentiated, which candidate it is.
+"""The request of a check, validated: its candidate, and the inputs to differentiate with respect to.
 
-Comes in: the arguments of `check_backward`. Goes out: a `Request`, or a `SymgradError` about the caller's own mistakes.
+Comes in: the arguments of `check_backward`. Goes out: a `Request`, or a `SymgradError` about the caller's mistakes.
 A pair of NumPy functions, ``forward(*inputs)`` and ``backward(v, *inputs)``, is a candidate here; a torch function is
 one in `symgrad.testing.candidates.tensors`. ``backward`` returns a gradient for each input that is differentiated, in
 order (alone, if there is one); where forward returns a tuple, v is a tuple of the same length. A gradient that was left

@@ -1,4 +1,4 @@
-"""What matrix notation has one word for: softmax, mean, variance, what is centred and what is standardised.
+"""Functions with a name in matrix notation: softmax, mean, variance, centred and standardised tensors.
 
 The words are for the page: the rules below put them in the place of the sums and quotients that they stand for, nobody
 differentiates them. Those that are taken along an axis are of an entry, ``Softmax(f, (i,))`` at i; those that add

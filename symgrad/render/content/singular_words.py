@@ -1,4 +1,4 @@
-"""What is said of a gradient where something is not finite, and of one that is 0: the same wherever it is said.
+"""The sentences about a gradient that is not finite, and about one that is 0, the same for all reports.
 
 Comes in: a gradient, its `Singular`, the explanation. Goes out: paragraphs. A derivative that exists and is lost on the
 way (0·∞) is one thing, a derivative that does not exist another, and neither is a disagreement. A gradient is 0 because

@@ -1,7 +1,7 @@
-"""What the sections share while a page is being put together: names, folded steps, notation explained once.
+"""The shared state of a page's sections: names, folded steps, and the notation that is explained once.
 
-Steps that only move entries (a transpose, a broadcast) and that nobody named are folded into the formulas
-that read them, so that x @ x.T is a formula in x alone.
+Unnamed steps that only move entries (a transpose, a broadcast) are folded into the formulas that read them, so that
+x @ x.T is a formula in x alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a candidate is to the batteries: something that runs forward, and then pulls seeds back as often as it is asked.
+"""The interface of a candidate: it runs forward, and then computes vᵀJ for any number of seeds.
 
-Comes in: nothing of torch. Goes out: the shapes of what `symgrad.testing.candidates.tensors` (torch) and
-`symgrad.testing.requests` (pairs of NumPy functions) hand over, in float64 arrays. What a stranger's code raises or
-prints is kept and is part of the answer. A `MemoryLayout` says how the same numbers may lie in memory: ``.sum()`` sends
-strides of 0, a transpose the strides the other way round, ``cat`` and slices those of a wider tensor; NumPy and torch
-make the same view of a `StridedBuffer`.
+Nothing here uses torch. Goes out: the data classes that `symgrad.testing.candidates.tensors` (torch) and
+`symgrad.testing.requests` (pairs of NumPy functions) return, with float64 arrays. Exceptions and printed output of the
+candidate are part of the result. A `MemoryLayout` is one of the layouts of equal values: ``.sum()`` passes strides 0, a
+transpose reversed strides, ``cat`` and slices those of a wider tensor; NumPy and torch create the same view of a
+`StridedBuffer`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a candidate's backward really does: what it returns before the engine repairs it, what it writes, line by line.
+"""The observation of a candidate's backward: its results before the engine repairs them, its writes, its lines.
 
 The engine adds up a gradient that was left unreduced, casts its type and moves it to another device, so that none of
 that shows in ``.grad``. Comes in: the outputs of a forward pass. Goes out: inside ``with watch_backwards(…)`` each call

@@ -1,4 +1,4 @@
-"""What a mistake is; and those that concern the whole gradient, or v: turned, left out, cast, clipped, off by one.
+"""Mistakes in a backward, first those of the whole gradient or of v: transposed, omitted, cast, clipped, off by one.
 
 Comes in: a `Case`, one wrong gradient. Goes out: `Slip` s, each with what it would make of a seed; whoever asks
 confirms them (`symgrad.testing.slips.diagnosis`). What stands at the edge of a shifted gradient is left as it came: the

@@ -1,4 +1,4 @@
-"""Which line of the candidate's own backward is wrong: with the right value in its place everything is right.
+"""The search for the wrong line of a candidate's backward: with the right value in its place, all gradients are right.
 
 The lines are watched while they run. A line is named where what it reads fits (each tensor that it mentions is one that
 a right backward computes: a tensor of the forward pass, a cotangent, a part of one of our lines), and where another

@@ -1,4 +1,4 @@
-"""Which mistake it is: each is computed from the formula, and named only where it gives what came, for every seed.
+"""The diagnosis of a mistake: each is computed from the formula, and named only if it matches for every seed.
 
 Comes in: a `Case`, one input whose gradient is wrong. Goes out: a `Cause`, ranked: what concerns the whole gradient
 first, then one step or one term of the pullback, then rounding, then the line of the backward that is left; ``value``

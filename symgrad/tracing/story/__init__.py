@@ -1,1 +1,1 @@
-"""What a script did, as data and in words."""
+"""The story of a script, as data and in words."""
