@@ -68,16 +68,16 @@ def explain(
     forward: bool = False,
     **values: Any,
 ) -> Explanation:
-    """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
+    """Explain ``out.backward(seed)`` for ``expression``, derived and proven.
 
-    ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without a value
-    is ones where the output is linear in each input, else small numbers of both signs (others where the text has no
-    value, no gradient or a tie there), its sizes inferred. ``seed`` has the shape of the output; without one a scalar
-    output takes 1 and any other takes ones, which is the gradient of the sum; where nobody gave any number and ones
-    leave nothing of a gradient, as of softmax, it is 1, 2, 3, …. ``then`` is a scalar expression in ``out`` from which
-    the seed is derived. ``wrt`` names the inputs to differentiate by (default: all). ``expand`` shows the steps inside
-    composite operations; ``order=2`` adds the second derivatives by every pair of inputs, ``forward`` Ju's lines. A
-    PyTorch function or module with its ``inputs`` is run by `symgrad.capture` and explained. Raises `SymgradError`.
+    ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions). An input without a value
+    has ones if the output is linear in each input, else small numbers of both signs (others if the text has no value,
+    no gradient or a tie there); its sizes are inferred. ``seed`` has the shape of the output. The default is 1 for a
+    scalar output and ones for any other, which is the gradient of the sum; if no number was given and the gradient for
+    ones is 0, as of softmax, it is 1, 2, 3, …. ``then`` is a scalar expression in ``out`` from which the seed is
+    derived. ``wrt`` names the inputs to differentiate with respect to (default: all). ``expand`` shows the steps inside
+    composite operations; ``order=2`` adds the second derivatives with respect to every pair of inputs, ``forward`` the
+    lines of Ju. A PyTorch function or module with its ``inputs`` is run by `symgrad.capture`. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()

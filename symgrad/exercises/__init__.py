@@ -72,7 +72,7 @@ class Exercise(Listed):
 
     @property
     def question(self) -> str:
-        """What is asked, and in which names."""
+        """The question, with the names to use in an answer."""
         program = self.explanation.program
         sizes = ", ".join(f"{g.name} {shape_text(g.value.shape, 'a number')}" for g in self.explanation.inputs)
         known = ", ".join(dict.fromkeys([program.seed, program.output, *(g.name for g in self.explanation.inputs)]))

@@ -180,7 +180,7 @@ class Explanation(Written):
 
     @property
     def outcome(self) -> TextOutcome:
-        """How the result compares with torch's for the typed text."""
+        """The comparison of the result with torch's for the typed text."""
         asked = self.asked
         data = frozenset[str]() if asked is None else asked.data
         asked_by = [gradient for name, gradient in self.gradients.items() if name not in data]

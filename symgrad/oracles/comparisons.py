@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Check:
-    """What one oracle said.
+    """The result of one oracle.
 
     ``oracle`` names it in words; ``max_error`` is the largest difference (0 when the comparison is exact and
     holds, None when the check was skipped); ``passed`` is None when it was skipped, and ``note`` says why.

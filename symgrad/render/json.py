@@ -309,7 +309,7 @@ def nonzero_entries(jacobian: Jacobian) -> list[list[Any]]:
 
 
 def check_data(check: Check) -> Data:
-    """What one oracle said."""
+    """The result of one oracle."""
     return {
         "oracle": check.oracle,
         "passed": check.passed,
