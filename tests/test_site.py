@@ -115,7 +115,7 @@ def test_every_operation_has_a_family_that_says_what_it_is() -> None:
 
 def test_every_kind_of_structure_is_told_beside_the_index() -> None:
     source = (DOCS.parent / "symgrad" / "explanation" / "structure.py").read_text(encoding="utf-8")
-    kinds = set(re.findall(r'_claim\(\s*"([a-z -]+)"', source))
+    kinds = set(re.findall(r'(?:Structure|certain_claim|tested_claim)\(\s*"([a-z -]+)"', source))
     told = re.findall(r"^\| ([a-z -]+) \|", (DOCS / "operations" / "by-structure.md").read_text(encoding="utf-8"), re.M)
     assert kinds == set(told) - {"kind", "---"}
 
