@@ -103,14 +103,14 @@ def divisors_when_doubled(step: Apply, program: Program, values: Values, names: 
 
 def describe_zero_by_zero(program: Program, values: Values) -> str | None:
     """Return which step is 0/0 for all numbers: ``std divides 0 by 0, as one value has no variance``; else None."""
-    undefined = next((said for step in program.steps if (said := is_always_undefined(step, program))), None)
+    undefined = next((said for step in program.steps if (said := why_always_undefined(step, program))), None)
     return undefined or next(
         (describe_mean(step, count, program, values) for step, count in find_means(program, values) if count == 0), None
     )
 
 
-def is_always_undefined(step: Apply, program: Program) -> str | None:
-    """Return the sentence if this step is 0/0 at these sizes, else None."""
+def why_always_undefined(step: Apply, program: Program) -> str | None:
+    """Return a sentence if this step is 0/0 for all numbers at these sizes, else None."""
     if local_jacobian(step, program).equation.right is not sp.nan:
         return None
     why = ", as one value has no variance" if "correction" in dict(step.options) else ""

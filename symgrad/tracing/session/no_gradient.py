@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from symgrad.explanation.notable import is_always_undefined
+from symgrad.explanation.notable import why_always_undefined
 from symgrad.language.python_text import read_python, write_python
 from symgrad.language.syntax_tree import Items, Literal, PythonCall
 from symgrad.notation.tree import Name, SyntaxNode
@@ -227,7 +227,7 @@ def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str
     known = as_float(program.arrays[source])
     if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
         return explain_degenerate_vectors(known)
-    if whatever := is_always_undefined(step, program.recording):
+    if whatever := why_always_undefined(step, program.recording):
         return [f"  there is no J: {whatever}"]
     at = f"at {entry} = {format_digits(value)}"
     line = f"  there is no J {at}: the slope of {step.op} is infinite or undefined there."
