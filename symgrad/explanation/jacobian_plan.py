@@ -131,11 +131,9 @@ class JacobianPlan:
         return "\n".join(lines)
 
     def _beyond(self, which: str) -> str:
-        return (
-            ""
-            if which in self.fits
-            else f", more than {format_bytes(self.memory)} with the memory needed to compute it"
-        )
+        if which in self.fits:
+            return ""
+        return f", more than {format_bytes(self.memory)} with the memory needed to compute it"
 
     def _passes(self, count: int, colored: int, lines: str, across: str) -> str:
         if colored >= count:

@@ -144,9 +144,8 @@ def find_singular(
     unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
     held = confirm_slopes(program, values, weights, name, mathematics, unsure)
     if torch is not None and (left := ~np.isfinite(mathematics) & ~void & np.isfinite(torch)).any():
-        known = left & confirm_slopes(
-            program, values, weights, name, torch, left, alone=True
-        )  # 0**y at y = 2 is 0 near by
+        # 0**y at y = 2 is 0 near by
+        known = left & confirm_slopes(program, values, weights, name, torch, left, alone=True)
         mathematics = np.where(known, torch, mathematics)
     mathematics = np.where(unsure & ~held, np.nan, mathematics)
     found: list[Passage] = []

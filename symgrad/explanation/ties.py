@@ -179,9 +179,8 @@ class Local:
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
         sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
         one_around = self.seed is not None and has_one_slope_beside(sides, quotients)
-        if not (
-            sure := jump or one_around or is_two_sided(sides, quotients)
-        ):  # a hair is rounding: in the std of equal values
+        sure = jump or one_around or is_two_sided(sides, quotients)
+        if not sure:  # a hair is rounding: in the std of equal values
             far = STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at])))
             sides, wider = self.sides(at, one, far / WIDER**3), self.sides(at, one, far)
         clear = sure or abs(sides[0] - sides[2]) > 10 * ONE_SIDED * max(map(abs, sides))
