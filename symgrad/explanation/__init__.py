@@ -1,4 +1,4 @@
-"""Build an explanation: derive, evaluate, and compare every claim with the references; then second derivatives.
+"""Build an explanation: derive, evaluate, and compare every claim with the oracles; then second derivatives.
 
 Comes in: a program with numbers for its inputs, and a seed. Goes out: an `Explanation`. `build` follows the data from
 top to bottom: forward, Jacobian, pullback, closed form, numbers; the checks are in `proofs`. With ``order=2``, also a

@@ -109,7 +109,7 @@ class Gradient:
 
     @property
     def passed(self) -> bool:
-        """Whether no reference disagreed."""
+        """Whether no oracle disagreed."""
         return all(check.passed is not False for check in self.checks)
 
     @property
@@ -169,7 +169,7 @@ class Explanation(Written):
 
     @property
     def passed(self) -> bool:
-        """Whether no reference disagreed, here and downstream, and torch did not reject the text."""
+        """Whether no oracle disagreed, here and downstream, and torch did not reject the text."""
         here = all(g.passed for g in self.gradients.values()) and all(h.passed for h in self.hessians.values())
         return here and not self.refused and (self.downstream is None or self.downstream.passed)
 

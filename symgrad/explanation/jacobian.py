@@ -310,5 +310,5 @@ class Hessian:
 
     @property
     def passed(self) -> bool:
-        """Whether no reference disagreed."""
+        """Whether no oracle disagreed."""
         return all(check.passed is not False for check in self.checks)

@@ -1,4 +1,4 @@
-"""Compare every claim of an explanation with the references, each of which runs once for all inputs.
+"""Compare every claim of an explanation with the oracles, each of which runs once for all inputs.
 
 Comes in: a program with its numbers, and the derivation. Goes out: `Check`s, and a `Singular` if something is not
 finite. Raises an error if the typed text has another value or gradient in torch than the program read from it.
@@ -75,7 +75,7 @@ NEIGHBOURS, MOST_LOST = 8, 1e-6
 
 
 class Proofs:
-    """The references, each run once for all inputs."""
+    """The oracles, each run once for all inputs."""
 
     def __init__(
         self, program: Program, values: Values, arrays: Mapping[str, Array], seed: Array, wanted: Sequence[str],
@@ -120,7 +120,7 @@ class Proofs:
     def of(
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
     ) -> tuple[tuple[Check, ...], Singular | None]:
-        """Return the checks of one input's gradient by every reference, and a `Singular` if it is not finite."""
+        """Return the checks of one input's gradient by every oracle, and a `Singular` if it is not finite."""
         entries = self.entries(name, matrix)
         known = None if isinstance(entries, str) else entries
         found = self.torch.gradients.get(name) if self.torch is not None else None
