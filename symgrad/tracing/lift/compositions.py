@@ -189,7 +189,7 @@ def rrelu(
     *_: Any,
     **__: Any,
 ) -> Last | None:
-    """Lift rrelu: a negative x times a slope, random in training, else the mean of both bounds."""
+    """Lift rrelu: an x that is not positive times a slope, random in training, else the mean of both bounds."""
     if not training:
         return "F.leaky_relu", (x, (lower + upper) / 2), {}
     signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive

@@ -44,7 +44,7 @@ KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
 
 
 def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
-    """Return the key of a call's template: all that its steps depend on but values; None if an argument is unknown."""
+    """Return the key of a call's template: all that its steps depend on but values; None if they may depend on more."""
     call = node.call
     if call is None or touches_complex(node):
         return None
@@ -84,7 +84,7 @@ class PendingTemplate:
         self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
 
     def reuse(self) -> bool:
-        """Lift it as another result of a lifted call, or from a template; return False if the value differs."""
+        """Lift it as another result of a lifted call, or from a template; return whether that gave its value."""
         lifter, node = self.lifter, self.node
         shared = lifter.shared.get(id(node.call), {}).get(node.index)
         template = KNOWN.get(self.key) if shared is None and self.key is not None else None

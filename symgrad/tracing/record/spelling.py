@@ -297,7 +297,7 @@ def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], k
 
 
 def backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs of a call without consuming iterators of other arguments."""
+    """Return the outputs of a call without consuming an iterator among its arguments."""
     value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
     return tuple(tensors_in(value))
 
