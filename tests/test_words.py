@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from click.testing import CliRunner
@@ -243,3 +244,42 @@ def test_the_docstring_of_a_module_begins_with_what_it_is() -> None:
         path: (ast.get_docstring(tree_of(path.read_text(encoding="utf-8"))) or "").split(" ")[0] for path in SOURCE
     }
     assert [str(path) for path, word in first.items() if word in ("What", "Where", "Of", "Which", "How")] == []
+
+
+NAMED = re.compile(r"(?<![`\w])`([A-Za-z_][\w.]*)`(?!`)")
+"""A name in single backticks."""
+LIBRARIES = ("torch", "np", "numpy", "scipy", "sympy", "ast", "python")
+"""What a name in single backticks may begin with, besides those of the code."""
+
+
+def identifiers(node: ast.AST) -> Iterator[str]:
+    """The names that a node of the source defines or reads."""
+    for field in ("name", "id", "attr", "arg"):
+        yield from str(getattr(node, field, "")).split(".")
+
+
+def is_known(name: str, known: frozenset[str]) -> bool:
+    """Whether a name of a docstring exists: a dotted one by importing it, another as a name of the source."""
+    if not name.startswith("symgrad."):
+        return name.split(".")[0] in LIBRARIES or known.issuperset(name.split("."))
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@PARSED
+def test_a_name_in_a_docstring_exists() -> None:
+    nodes = {path: nodes_of(path.read_text(encoding="utf-8")) for path in SOURCE}
+    known = frozenset(name for each in nodes.values() for node in each for name in identifiers(node))
+    known |= {part.removesuffix(".py") for path in SOURCE for part in path.relative_to(ROOT).parts}
+    texts = [
+        (path, node.value.value)
+        for path, each in nodes.items()
+        for node in each
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    named = [(str(path), name) for path, text in texts for name in NAMED.findall(text)]
+    assert len(named) > 500
+    assert [pair for pair in named if not is_known(pair[1], known)] == []

@@ -34,7 +34,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Commands(Verbs):
-    """The verbs of `WHERE`; `commands` stays empty, so that sphinx-click asks for each of them."""
+    """The verbs of `WHERE`; ``commands`` stays empty, so that sphinx-click asks for each of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""

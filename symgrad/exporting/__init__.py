@@ -52,13 +52,13 @@ def export(
     shapes: Shapes | None = None,
     forward_only: bool = False,
 ) -> str:
-    """The forward pass and vᵀJ of ``source``, an expression or what `symgrad.capture` gave, as a module of Python.
+    """Write the forward pass and vᵀJ of ``source``, an expression or a `symgrad.capture`, as a Python module.
 
     ``to`` is the library: "torch", "numpy" or "jax". ``style`` "class" is a `torch.autograd.Function` that can be
-    differentiated twice (in jax a `jax.custom_vjp`), and a function around it that checks shapes; "functions" are two,
+    differentiated twice (in jax a ``jax.custom_vjp``), with a function that checks shapes; "functions" are two,
     ``name(*inputs)`` and ``name_backward(v, *inputs)``, the only style of NumPy. ``wrt`` are the inputs to
-    differentiate by (all through which something flows, unless given); ``shapes`` what is known of them: other sizes
-    stay open, but those of what was captured do not. ``forward_only`` leaves the backward out.
+    differentiate with respect to (default: all that can have a gradient). ``shapes`` are known shapes; other sizes stay
+    open, except those of a capture. ``forward_only`` leaves the backward out.
 
     Raises `InputError` for what there is not, `UnsupportedError` where a line has no code or a library no counterpart.
 

@@ -1,6 +1,6 @@
 """The passes as NumPy or jax: each call of torch's is translated into the other library's, or refused.
 
-Comes in: `Passes`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
+Comes in: `Passes`. Goes out: a module of two functions, in jax also a ``jax.custom_vjp`` that joins them. Nothing runs:
 syntax trees are rewritten as the entries of the table say (`Op.arrays`), where ``np`` is the array library and
 ``special`` its special functions (`MODULES`); a call that no entry translates is an error.
 """

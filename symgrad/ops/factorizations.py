@@ -163,7 +163,7 @@ def eliminated(x: Any) -> Any:
 
 
 def eliminated_by_torch(torch: Any, x: Any) -> Any:
-    """The same by torch, whose `lu_factor` exchanges rows: the first row and column, then what is left of the rest."""
+    """The same by torch, whose ``lu_factor`` exchanges rows: the first row and column, then what is left of the rest."""
     if x.shape[-1] == 0:
         return x
     left = x[..., 1:, :1] / x[..., :1, :1]

@@ -279,7 +279,7 @@ def describe_gap(value: Any, found: Expr) -> str:
 
 
 def four_digits(found: Expr) -> str:
-    """Four digits of a number; as text, because `format` hands it to `decimal`, which has no exp(1e300)."""
+    """Four digits of a number; as text, because `format` hands it to ``decimal``, which has no exp(1e300)."""
     return str(found.evalf(4))
 
 

@@ -1,7 +1,7 @@
 """A drawing in SVG: rectangles, text and a raster, in colours that serve in the dark and to the colour-blind too.
 
 Comes in: calls with places in pixels. Goes out: one self-contained ``<svg>`` whose text stays text, with a title and a
-description for those who hear it. The elements are made by `xml.etree`, so that what a user called his tensors cannot
+description for those who hear it. The elements are made by ``xml.etree``, so that what a user called his tensors cannot
 break out of them.
 """
 

@@ -1,7 +1,7 @@
 """False claims of pages: they are collected over a whole build and reported together, and the build fails.
 
 Comes in: an explanation, or the text of a page, and what its author claims: sentences, closed forms, values, shapes of
-Jacobians. Goes out: a sentence for each claim that does not hold, and an `ExtensionError` at the end of the reading,
+Jacobians. Goes out: a sentence for each claim that does not hold, and an ``ExtensionError`` at the end of the reading,
 after which nothing is written. A page with such a claim is read again in every build, so that a second one fails as the
 first did.
 """

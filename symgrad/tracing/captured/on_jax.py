@@ -1,7 +1,7 @@
-"""The backward sweep of a captured program on jax's arrays, by the same plans; `jax.jit` can compile it.
+"""The backward sweep of a captured program on jax's arrays, by the same plans; ``jax.jit`` can compile it.
 
 Comes in: a program, its forward values, seeds as jax arrays or tracers. Goes out: gradients as jax arrays, computed by
-pure functions, so that they can be compiled, differentiated with respect to the seeds, or mapped by `jax.vmap`.
+pure functions, so that they can be compiled, differentiated with respect to the seeds, or mapped by ``jax.vmap``.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class WalkedText:
 
 
 def draw_numbers(name: str, arguments: Sequence[Any], shape: tuple[int, ...], seed: int = 0) -> Array:
-    """Draw the random numbers of a torch function from NumPy's generator; `rand_like` is drawn as `rand`."""
+    """Draw the random numbers of a torch function from NumPy's generator; ``rand_like`` is drawn as ``rand``."""
     generator, limits = np.random.default_rng(seed), [n for n in arguments if isinstance(n, int)]
     match name.removesuffix("_like"):
         case "randint":

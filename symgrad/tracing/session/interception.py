@@ -94,7 +94,7 @@ class Interception:
         return transformed
 
     def later(self, request: DerivativeRequest, product: Any) -> Any:
-        """Return the function that `torch.func.vjp` or `linearize` returned; each of its calls has an event."""
+        """Return the function that `torch.func.vjp` or ``linearize`` returned; each of its calls has an event."""
         self.recorder.guard(request.inside.settle)
 
         @wraps(product)
@@ -138,7 +138,7 @@ class Interception:
         return wraps(function)(watched) if hasattr(function, "__name__") else watched
 
     def only_counted(self, request: DerivativeRequest, at: SourceLine) -> bool:
-        """Whether a call is only counted and not recorded; a `vmap` must run to see what it contains."""
+        """Whether a call is only counted and not recorded; a ``vmap`` must run to see what it contains."""
         key, once, watch = self.key(request, at), is_reported_once(request), self.watch
         told = watch.is_wanted(watch.times.get(key, 0) + 1, watch.number + 1, once)
         if request.word == "vmap" or told or not watch.rests:

@@ -1,7 +1,7 @@
 """Explain a Jacobian that is computed row by row once: what J is, and how few seeds are enough.
 
 Comes in: the scene of a call that is one of many backward passes, in `torch.autograd.functional.jacobian`, in
-`gradcheck`, or in a loop of the script. Goes out: lines, printed once: J's size, structure and zeros, and a better
+``gradcheck``, or in a loop of the script. Goes out: lines, printed once: J's size, structure and zeros, and a better
 call; for gradcheck also its step, rounding, and a kink within its step.
 """
 

@@ -228,7 +228,7 @@ def affects_result(program: Capture, birth: Passage, values: Values | None = Non
 
 
 def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[str]:
-    """Suggest a safe operand if a later `where` or `masked_fill` does not select the step's entry.
+    """Suggest a safe operand if a later `where` or ``masked_fill`` does not select the step's entry.
 
     It was tested that the pullback is then finite and every result is unchanged.
     """
